@@ -63,8 +63,8 @@ async def do_again(
     """Ask the caller about a plan that does the changes of a decision of theirs again, in its conversation.
 
     Code makes the plan; a body may have fewer or narrower lines of it, and a shorter time. With a `job` the plan stands for the
-    caller's runs of that job: for 30 days, or the `minutes`, at most 90 days. `POST /api/chat` answers the question by its id.
-    409 with NOT_REPEATABLE if no plan does anything of it again.
+    caller's runs of that job: for 30 days, or the `minutes`, at most 90 days, in one run a day, or the `runs`. `POST /api/chat`
+    answers the question by its id. 409 with NOT_REPEATABLE if no plan does anything of it again.
     """
     state, waited = services(request), waited_seconds(request)
     choice = await read_model(request, PlanChoice) if "content-type" in request.headers else WHOLE_PLAN

@@ -31,9 +31,9 @@ class MandateLine(Frozen):
     said: str
     """The line as its card has it: `Refund: amount up to 50; order = "W1"`."""
     drawn: int
-    """The number of calls that ran under it, or whose outcome is not known."""
+    """The number of calls that ran under it, or whose outcome is not known; of a standing plan, in all its runs."""
     times: int
-    """The number of calls that it permits."""
+    """The number of calls that it permits; of a standing plan, in each run."""
 
 
 class MandateSummary(Frozen):
@@ -47,6 +47,10 @@ class MandateSummary(Frozen):
     """The conversation of the yes. Without a job it covers calls of this conversation alone."""
     job: str
     """The job of a standing plan, which covers calls of the runs of this job alone; else empty."""
+    runs_drawn: int
+    """The number of runs that have drawn from a standing plan; 0 without a job."""
+    runs: int
+    """The number of runs that a standing plan permits; 1 without a job."""
     decision_id: str
     """The decision of the yes."""
     lines: list[MandateLine]
@@ -161,6 +165,8 @@ def _summary(view: MandateView, policy: CompiledPolicy) -> MandateSummary:
         state=state,
         conversation_id=mandate.conversation_id,
         job=mandate.plan.job,
+        runs_drawn=view.runs,
+        runs=mandate.plan.runs,
         decision_id=mandate.decision_id,
         lines=[MandateLine(tool=line.tool, said=words, drawn=drawn, times=line.times) for line, words, drawn in lines],
         created_at=mandate.created_at,

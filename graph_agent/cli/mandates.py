@@ -53,7 +53,8 @@ def show_mandate(mandate_id: Annotated[str, MandateId], as_json: AsJson = False)
         return
     typer.echo(visible(_line(view)))
     for number, (line, drawn) in enumerate(zip(view.mandate.lines, view.drawn, strict=True), 1):
-        typer.echo(visible(f"  {number}. {_in_words(line)}: {drawn} of {line.times}"))
+        most = f"{drawn}, at most {line.times} in each run" if view.mandate.plan.job else f"{drawn} of {line.times}"
+        typer.echo(visible(f"  {number}. {_in_words(line)}: {most}"))
     typer.echo(visible(f"  agreed to in decision {view.mandate.decision_id}"))
 
 
@@ -83,12 +84,13 @@ def revoke(
 
 
 def _line(view: MandateView) -> str:
-    mandate, drawn = view.mandate, sum(view.drawn)
+    mandate, plan = view.mandate, view.mandate.plan
     end = f" by {view.ended_by}" if view.ended_by else ""
-    most = sum(line.times for line in mandate.lines)
+    used = f"{sum(view.drawn)} of {counted(sum(line.times for line in plan.lines), 'call')}"
+    used = f"{view.runs} of {counted(plan.runs, 'run')}" if plan.job else used
     until = f"until {mandate.until:%Y-%m-%d %H:%M} UTC"
-    job = f", job {mandate.plan.job}" if mandate.plan.job else ""
-    return f"{mandate.id}: {view.state}{end}, {until}, {drawn} of {counted(most, 'call')}, for {mandate.user_id}{job}"
+    job = f", job {plan.job}" if plan.job else ""
+    return f"{mandate.id}: {view.state}{end}, {until}, {used}, for {mandate.user_id}{job}"
 
 
 def _in_words(line: Line) -> str:

@@ -19,7 +19,7 @@ from graph_agent.cli.show import json_line
 from graph_agent.cli.typed_answer import shows_questions
 from graph_agent.errors import ConfigurationError
 from graph_agent.models.base import located_violation
-from graph_agent.models.mandate import DAY, MAX_MINUTES, MAX_STANDING_MINUTES, PlanChoice
+from graph_agent.models.mandate import DAY, MAX_MINUTES, MAX_RUNS, MAX_STANDING_MINUTES, PlanChoice
 from graph_agent.settings import Settings
 
 
@@ -33,6 +33,10 @@ def ask_about_plan(
         typer.Option(
             "--days", min=1, max=MAX_STANDING_MINUTES // DAY, help="With --job: agree for so many days (default: 30)."
         ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option("--runs", min=1, max=MAX_RUNS, help="With --job: agree for so many runs (default: one for each day)."),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the plan as JSON, and ask nothing.")] = False,
     plan: Annotated[
@@ -53,8 +57,10 @@ def ask_about_plan(
     """
     if days is not None and (job is None or minutes is not None):
         wrong_usage("--days is the time of a plan for a --job, in place of --minutes")
+    if runs is not None and job is None:
+        wrong_usage("--runs goes with --job")
     time = minutes if days is None else days * DAY
-    choice, roles = _choice(plan, time, job or ""), known_roles(settings.role_names, role)
+    choice, roles = _choice(plan, time, job or "", runs), known_roles(settings.role_names, role)
     with open_command_runtime(settings, model=model, announce=False) as (runtime, run):
         decision_id = decision_id_of(decision, runtime.database, run)
         if show:
@@ -73,14 +79,14 @@ def ask_about_plan(
             raise typer.Exit(FAILED)
 
 
-def _choice(file: Path | None, minutes: int | None, job: str) -> PlanChoice:
-    """Return what the user has chosen of the plan: the lines in a file, a time, and the job for which it stands."""
+def _choice(file: Path | None, minutes: int | None, job: str, runs: int | None) -> PlanChoice:
+    """Return what the user has chosen of the plan: lines in a file, a time, and the job and the runs for which it stands."""
     if file is None:
-        return PlanChoice(minutes=minutes, job=job)
+        return PlanChoice(minutes=minutes, job=job, runs=runs)
     try:
         choice = PlanChoice.model_validate_json(file.read_bytes())
     except OSError as exc:
         raise ConfigurationError(f"{file} cannot be read: {exc.strerror}") from exc
     except ValidationError as exc:
         raise ConfigurationError(f"{file} is no plan: {located_violation(exc)}") from None
-    return choice.replace(minutes=minutes or choice.minutes, job=job or choice.job)
+    return choice.replace(minutes=minutes or choice.minutes, job=job or choice.job, runs=runs or choice.runs)

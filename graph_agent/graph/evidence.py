@@ -81,7 +81,7 @@ async def _reserve(hand: CallInHand, batch: Batch) -> Evidence:
     conditions = policy.conditions if policy.counts(hand.name) else None
     assert permission is not None
     if (covered := hand.evidence.covered) is not None:
-        wanted, ruling = WantedDraw(covered, hand.arguments), hand.found.ruling
+        wanted, ruling = WantedDraw(covered, hand.arguments, batch.turn.context.conversation_id), hand.found.ruling
         drawn = await batch.runtime.ports.draw(permission, wanted, ruling, conditions, hand.situation)
         return hand.evidence if drawn is None else hand.evidence._replace(uses=drawn.ruling, draw=drawn.draw)
     assert conditions is not None

@@ -31,6 +31,7 @@ DAY: Final = 24 * 60
 STANDING_MINUTES: Final = 30 * DAY
 """The time for which a standing plan is in force if its user chooses none."""
 MAX_STANDING_MINUTES: Final = 90 * DAY
+MAX_RUNS: Final = MAX_STANDING_MINUTES // DAY
 _MAX_DIGITS: Final = 18
 MANDATE_LIFETIME: Final = timedelta(hours=1)
 """The time for which a mandate is in force if its plan names none."""
@@ -178,6 +179,16 @@ class Plan(Frozen):
     """The time for which it is in force after the yes."""
     job: JobName = Field(default="", exclude_if=not_)
     """The job of a standing plan, in whose runs it is in force; empty for a plan of one conversation."""
+    runs: int = Field(default=1, ge=1, le=MAX_RUNS, exclude_if=lambda value: value == 1)
+    """The number of runs of the job in each of which it permits its lines; at most one a day."""
+
+    @model_validator(mode="after")
+    def _has_at_most_one_run_a_day(self) -> Plan:
+        if self.runs > 1 and not self.job:
+            raise ValueError("only a plan for a job has runs")
+        if self.runs > (most := most_runs(self.minutes)):
+            raise ValueError(f"a plan has at most one run a day, here {most}")
+        return self
 
     @model_validator(mode="after")
     def _lasts_longer_for_a_job_alone(self) -> Plan:
@@ -197,6 +208,11 @@ class Plan(Frozen):
         return digest(self.to_json())
 
 
+def most_runs(minutes: int) -> int:
+    """Return the most runs that a standing plan of this time has: one for each day that it begins."""
+    return -(-minutes // DAY)
+
+
 class PlanChoice(Frozen):
     """The part of a plan from the record that a person has chosen: all of it, or less."""
 
@@ -206,6 +222,8 @@ class PlanChoice(Frozen):
     """The time; None for the usual one. Without a job only a shorter one."""
     job: JobName = ""
     """The job for which the plan is to stand; empty for one in the conversation of the decision."""
+    runs: int | None = Field(default=None, ge=1, le=MAX_RUNS)
+    """The number of runs of the job; None for one a day."""
 
 
 class RecordedPlan(Frozen):
@@ -230,7 +248,10 @@ class MandateState(StrEnum):
 
     OPEN = "open"
     USED = "used"
-    """Every line has been drawn as often as it permits."""
+    """Every line has been drawn as often as it permits; of a standing plan, in as many runs as it permits.
+
+    A standing plan whose runs have all begun, but left something of a line, is open: each of them may still go on.
+    """
     REVOKED = "revoked"
     EXPIRED = "expired"
     VOID = "void"
@@ -270,6 +291,8 @@ class WantedDraw(NamedTuple):
 
     covered: Covered
     arguments: Mapping[str, Any]
+    conversation_id: str
+    """The conversation of the call, which is the run that a standing plan counts."""
 
 
 class Draw(Frozen, kw_only=False):
@@ -279,9 +302,11 @@ class Draw(Frozen, kw_only=False):
     line: int = Field(ge=1)
     """The number of the line, counted from 1."""
     drawn: int = Field(ge=1)
-    """The number of the line's calls with this one."""
+    """The number of the line's calls with this one; of a standing plan, in this run."""
     times: int = Field(ge=1)
-    """The number of calls that the line permits."""
+    """The number of calls that the line permits, or permits in each run."""
+    run: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
+    """The number of runs that have drawn from a standing plan, with this one; None for a plan of one conversation."""
 
 
 class MandateView(Frozen):
@@ -290,6 +315,8 @@ class MandateView(Frozen):
     mandate: Mandate
     state: MandateState
     drawn: tuple[int, ...]
-    """The number of calls that were drawn from each line."""
+    """The number of calls that were drawn from each line; of a standing plan, in all its runs."""
+    runs: int = Field(default=0, exclude_if=not_)
+    """The number of runs that have drawn from a standing plan; 0 for a plan of one conversation."""
     ended_at: UtcDatetime | None = None
     ended_by: str = ""

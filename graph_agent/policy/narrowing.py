@@ -7,6 +7,7 @@ from typing import Final
 
 from graph_agent.models.mandate import AtMost, Bound, From, Is, Line, OwnText, Plan
 from graph_agent.policy.mandate import is_one_of, is_up_to
+from graph_agent.reply.text import counted
 
 _WIDER: Final = "permits more than a line of the record, or stands in another order"
 
@@ -17,6 +18,8 @@ def narrows(plan: Plan, proposed: Plan) -> str | None:
         return "It is for another job."
     if proposed.minutes > plan.minutes:
         return f"It lasts {proposed.minutes} minutes, and at most {plan.minutes} are possible."
+    if proposed.runs > plan.runs:
+        return f"It has {counted(proposed.runs, 'run')}, and at most {plan.runs} are possible."
     wider = next((number for number, at in enumerate(narrowed_lines(plan, proposed), 1) if at is None), None)
     return None if wider is None else f"Line {wider} {_WIDER}."
 

@@ -19,6 +19,8 @@ def narrowed(plan: Plan, found: Sequence[PermittedLine]) -> Plan | None:
 def largest_sums(plan: Plan, policy: CompiledPolicy) -> dict[tuple[str, str], Decimal]:
     """Return the most that all calls of a plan have together, by tool and argument, where every line bounds a number.
 
+    Of a standing plan these are the calls of all its runs.
+
     An argument that may be a list has as many numbers as a call gives: only a sum bounds it.
     """
     found: dict[tuple[str, str], Decimal] = {}
@@ -26,7 +28,7 @@ def largest_sums(plan: Plan, policy: CompiledPolicy) -> dict[tuple[str, str], De
         for name, bound in line.arguments.items():
             largest = _largest(bound) if _is_one_number(line.tool, name, policy) else Decimal("inf")
             if largest is not None:
-                most = min(line.times * largest, line.sum.get(name, Decimal("inf")))
+                most = plan.runs * min(line.times * largest, line.sum.get(name, Decimal("inf")))
                 found[line.tool, name] = found.get((line.tool, name), Decimal(0)) + most
     return {of: most for of, most in found.items() if most.is_finite()}
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from graph_agent.models.base import located_violation
 from graph_agent.models.canonical import canonical_json, plain_numbers
-from graph_agent.models.mandate import MAX_LINES, MAX_TIMES, Bound, Form, From, Is, Line, Plan
+from graph_agent.models.mandate import MAX_LINES, MAX_RUNS, MAX_STANDING_MINUTES, MAX_TIMES, Bound, Form, From, Is, Line, Plan
 from graph_agent.models.sources import CallSources, ReadCall, Source
 from graph_agent.policy.cedar.result_data import whole_data
 from graph_agent.policy.compiled import CompiledPolicy
@@ -66,11 +66,17 @@ class RecordedLines:
         if len(self.lines) == MAX_LINES:
             raise NotRepresentableError(f"a plan has at most {MAX_LINES} lines")
         try:
-            Plan(lines=(*self.lines, line), job=self.job)
+            widest_plan([*self.lines, line], self.job)
         except ValidationError as exc:
             raise NotRepresentableError(located_violation(exc)) from None
         self.lines.append(line)
         self.sources.append(sources)
+
+
+def widest_plan(lines: Sequence[Line], job: str) -> Plan:
+    """Return the plan with the longest time and the most runs that can be chosen. Raises `ValidationError`."""
+    given = tuple(lines)
+    return Plan(lines=given, minutes=MAX_STANDING_MINUTES, job=job, runs=MAX_RUNS) if job else Plan(lines=given)
 
 
 class NotRepresentableError(Exception):

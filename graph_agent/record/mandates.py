@@ -2,10 +2,14 @@
 
 A draw is committed together with the operation of its call, under the lock of the mandate's row, which a revocation takes too:
 so a call was drawn before the revocation, or it was not drawn. A draw counts unless its call certainly had no effect.
+
+A standing plan permits its lines in each of so many runs of its job. A run is a conversation, and counts from its first draw
+that counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,7 +18,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, tuple_, update
 
 from graph_agent.db import UtcDateTime, insert_into
-from graph_agent.models.mandate import Draw, Mandate, MandateState, MandateView, WantedDraw
+from graph_agent.models.mandate import Draw, Mandate, MandateState, MandateView, Plan, WantedDraw
 from graph_agent.models.record import CallOperation, OperationState
 from graph_agent.models.stop import Sending, Stop, StopScope
 from graph_agent.record.stops import find_stops_since
@@ -34,7 +38,7 @@ _OPEN = select(mandates).where(
 )
 _LOCKED = select(mandates).where(_row.id == bindparam("mandate")).with_for_update()
 _DRAWN = (
-    select(_draw.line, _draw.amounts)
+    select(_draw.line, _draw.amounts, _draw.run)
     .outerjoin(call_operations, (_call.decision_id == _draw.decision_id) & (_call.sequence == _draw.sequence))
     # A draw whose operation is not known any more counts.
     .where(_draw.mandate_id == bindparam("mandate"), _call.state.is_distinct_from(OperationState.VOID))
@@ -66,10 +70,14 @@ def mint(connection: Connection, mandate: Mandate, time: ColumnElement[datetime]
 def find_open(
     connection: Connection, user_id: str, conversation_id: str, at: datetime, sealer: Sealer, job: str = ""
 ) -> list[Mandate]:
-    """Return the mandates of a user that are in force in a conversation, or in the runs of its job, oldest first."""
+    """Return the mandates of a user that are in force in a conversation, or in the runs of its job, oldest first.
+
+    One from which the conversation can draw nothing more is left out, so that it hides none of later.
+    """
     given = {"user": user_id, "conversation": conversation_id, "at": at, "job": job or None}
     rows = connection.execute(_OPEN.order_by(_row.created_at, _row.id), given)
-    return [_mandate(row) for row in rows if _is_ours(connection, row, sealer) and row.created_at <= at]
+    found = [_mandate(row) for row in rows if _is_ours(connection, row, sealer) and row.created_at <= at]
+    return [one for one in found if _has_room(connection, one, conversation_id)]
 
 
 def draw(
@@ -86,9 +94,12 @@ def draw(
         return None
     if _revoking_stop(row, find_stops_since(connection, row.created_at)) is not None:
         return None
-    lines, drawn = _mandate(row).lines, connection.execute(_DRAWN, {"mandate": row.id}).all()
+    plan = _mandate(row).plan
+    run, runs, drawn = _drawn_in_run(connection, row.id, plan, wanted.conversation_id)
+    if runs > plan.runs:
+        return None
     for number in wanted.covered.lines:
-        line, earlier = lines[number - 1], [one.amounts for one in drawn if one.line == number]
+        line, earlier = plan.lines[number - 1], [one.amounts for one in drawn if one.line == number]
         amounts = {name: _amount(wanted.arguments.get(name)) for name in line.sum}
         if len(earlier) >= line.times or not all(
             amount + sum(Decimal(one[name]) for one in earlier) <= line.sum[name] for name, amount in amounts.items()
@@ -96,8 +107,8 @@ def draw(
             continue
         given = {"operation_key": operation.operation_key, "mandate_id": row.id, "line": number, "decision_id": decision_id}
         stored = {name: str(amount) for name, amount in amounts.items()}
-        connection.execute(insert(mandate_draws), {**given, "sequence": operation.sequence, "amounts": stored})
-        return Draw(row.id, number, len(earlier) + 1, line.times)
+        connection.execute(insert(mandate_draws), {**given, "sequence": operation.sequence, "amounts": stored, "run": run})
+        return Draw(row.id, number, len(earlier) + 1, line.times, runs if plan.job else None)
     return None
 
 
@@ -183,10 +194,12 @@ def find_mandate(connection: Connection, mandate_id: str, at: datetime) -> Manda
     return None if row is None else _view(connection, row, find_stops_since(connection, row.created_at), at)
 
 
-def states_of_all(connection: Connection, sealer: Sealer) -> dict[str, MandateState | None]:
-    """Return the state of each mandate by its id; None for one without a valid MAC, which covers no call."""
+def plans_of_all(connection: Connection, sealer: Sealer) -> dict[str, tuple[MandateState, Plan] | None]:
+    """Return the state and the plan of each mandate by its id; None for one without a valid MAC, which covers no call."""
     rows = connection.execute(select(mandates)).all()
-    return {row.id: MandateState(row.state) if _is_ours(connection, row, sealer) else None for row in rows}
+    return {
+        row.id: (MandateState(row.state), _mandate(row).plan) if _is_ours(connection, row, sealer) else None for row in rows
+    }
 
 
 def forget_mandates(connection: Connection, user_id: str) -> None:
@@ -203,11 +216,33 @@ def prune_mandates(connection: Connection, before: datetime) -> None:
     connection.execute(delete(mandates).where(_row.until < before))
 
 
+def _has_room(connection: Connection, mandate: Mandate, conversation_id: str) -> bool:
+    """True if a conversation has a draw left of some line of a mandate, whatever its sums leave."""
+    plan = mandate.plan
+    _, runs, drawn = _drawn_in_run(connection, mandate.id, plan, conversation_id)
+    calls = Counter(one.line for one in drawn)
+    return runs <= plan.runs and any(calls[number] < line.times for number, line in enumerate(plan.lines, 1))
+
+
+def _drawn_in_run(
+    connection: Connection, mandate_id: str, plan: Plan, conversation_id: str
+) -> tuple[str | None, int, list[Row[Any, Any, Any]]]:
+    """Return the run that a conversation is, the number of runs that have drawn, with it, and the draws in it.
+
+    A plan of one conversation has one run, without a name.
+    """
+    run = conversation_id if plan.job else None
+    drawn = connection.execute(_DRAWN, {"mandate": mandate_id}).all()
+    return run, len({run, *(one.run for one in drawn)}), [one for one in drawn if one.run == run]
+
+
 def _view(connection: Connection, row: Row[Any], stops: Iterable[Stop], at: datetime) -> MandateView:
     mandate, drawn = _mandate(row), connection.execute(_DRAWN, {"mandate": row.id}).all()
     counts = tuple(sum(one.line == number for one in drawn) for number in range(1, len(mandate.lines) + 1))
-    used = all(count >= line.times for count, line in zip(counts, mandate.lines, strict=True))
-    return MandateView(mandate=mandate, drawn=counts, **_end(row, _revoking_stop(row, stops), at, used=used))
+    # No line of no run has more than its times, so that only a plan that is drawn whole reaches all of them.
+    used = all(count >= mandate.plan.runs * line.times for count, line in zip(counts, mandate.lines, strict=True))
+    runs = len({one.run for one in drawn}) if mandate.plan.job else 0
+    return MandateView(mandate=mandate, drawn=counts, runs=runs, **_end(row, _revoking_stop(row, stops), at, used=used))
 
 
 def _end(row: Row[Any], stop: Stop | None, at: datetime, *, used: bool) -> dict[str, Any]:

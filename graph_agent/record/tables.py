@@ -296,6 +296,8 @@ mandate_draws = sa.Table(
     sa.Column("sequence", sa.Integer, nullable=False),
     # What it takes of the sums of the line, by argument, as decimal text.
     sa.Column("amounts", JsonText, nullable=False),
+    # The run of a standing plan: the conversation of the decision. NULL for a plan of one conversation.
+    sa.Column("run", sa.String(255)),
     sa.Index("ix_mandate_draws_mandate_id", "mandate_id", "line"),
 )
 

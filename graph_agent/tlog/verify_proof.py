@@ -345,6 +345,7 @@ def verify_plan(decision_text: str, agreed_text: str) -> str:
     calls = {one["sequence"]: one for one in record["invocations"]}
     drawn = [one for one in record["entries"] if one["kind"] == "reserve" and one["result"].get("mandate")]
     require(drawn, "no call of the decision ran under a plan")
+    made: set[tuple[int, int]] = set()
     for entry in drawn:
         draw, call, at = entry["result"]["mandate"], calls[entry["operation"]], when(entry["result"]["facts"]["now"])
         require(draw["id"] == plan["id"], "a call ran under another plan")
@@ -352,6 +353,12 @@ def verify_plan(decision_text: str, agreed_text: str) -> str:
         require(when(plan["created_at"]) <= at < when(plan["until"]), "a call was made outside of the time of the plan")
         line = plan["plan"]["lines"][draw["line"] - 1]
         require(1 <= draw["drawn"] <= line["times"], "a line was drawn more often than it permits")
+        # A run is the conversation of its decisions: the calls of a line are counted within it.
+        runs = draw.get("run", 0)
+        require(not job or 1 <= runs <= plan["plan"].get("runs", 1), "more runs have drawn than the plan permits")
+        taken = (draw["line"], draw["drawn"])
+        require(taken not in made, "two calls are the same draw of a line")
+        made |= {taken} if call["success"] else set()
         given = {name: value for name, value in call["parameters"].items() if value is not None}
         require(call["tool_name"] == line["tool"] and set(given) == set(line["arguments"]), "a call does not fit its line")
         origins = origins_of(call, record["entries"][: entry["n"]])

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import located_violation
 from graph_agent.models.canonical import digest
-from graph_agent.models.mandate import MAX_STANDING_MINUTES, STANDING_MINUTES, Line, Plan, PlanChoice, RecordedPlan
+from graph_agent.models.mandate import STANDING_MINUTES, Plan, PlanChoice, RecordedPlan, most_runs
 from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
 from graph_agent.policy.narrowing import narrowed_lines, narrows
-from graph_agent.policy.recorded_plan import NotRepresentableError, Read, RecordedCall, RecordedLines
+from graph_agent.policy.recorded_plan import NotRepresentableError, Read, RecordedCall, RecordedLines, widest_plan
 from graph_agent.record.audit_writer import read_calls
 from graph_agent.reply import fixed
 from graph_agent.reply.forms import ALL_FORMS
@@ -64,7 +64,8 @@ class Repeatable:
             raise ServiceError(ServiceErrorCode.NOT_REPEATABLE, self.problem or _NO_CHANGE)
         try:
             minutes = choice.minutes or self.usual_minutes
-            chosen = Plan(lines=choice.lines or plan.lines, minutes=minutes, job=plan.job)
+            runs = choice.runs or (most_runs(minutes) if plan.job else 1)
+            chosen = Plan(lines=choice.lines or plan.lines, minutes=minutes, job=plan.job, runs=runs)
         except ValidationError as exc:
             raise ServiceError(ServiceErrorCode.VALIDATION_ERROR, f"This is no plan: {located_violation(exc)}.") from None
         if (why := narrows(plan, chosen)) is not None:
@@ -108,13 +109,8 @@ def repeatable(
             made.add(RecordedCall(call.tool_name, call.parameters, sources.get(call.sequence)), policy, read)
         except NotRepresentableError as exc:
             stays.append((described(record, rule, call), str(exc)))
-    plan = _longest(tuple(made.lines), job) if made.lines else None
+    plan = widest_plan(made.lines, job) if made.lines else None
     return Repeatable(record.header.decision_id, plan, tuple(made.sources), tuple(stays))
-
-
-def _longest(lines: tuple[Line, ...], job: str) -> Plan:
-    """Return the plan with the longest time that can be chosen."""
-    return Plan(lines=lines, minutes=MAX_STANDING_MINUTES, job=job) if job else Plan(lines=lines)
 
 
 def _sources_of_calls(record: DecisionRecord) -> Iterator[tuple[int, CallSources]]:

@@ -35,12 +35,12 @@ def plan_card(plan: Plan, policy: CompiledPolicy, sources: BatchSources | None, 
     """
     said = plan_lines(plan, policy, None if sources is None else sources.calls)
     lines = [f"{number}. {line}" for number, line in enumerate(said, 1)]
-    begin = f'Standing plan for the job "{plan.job}", at most:' if plan.job else "Plan, at most:"
+    begin = f"Standing plan, in {_runs(plan)}, at most:" if plan.job else "Plan, at most:"
     end = f"For {_lifetime(plan)} after your yes. Each runs without asking you again; anything else is asked about as before."
     if plan.job:
         end = (
-            f'For {_lifetime(plan)} after your yes, in all runs of the job "{plan.job}" together. Each runs without asking you '
-            "again, also while you are away; anything else waits for your answer."
+            f"For {_lifetime(plan)} after your yes. Each call runs without asking you again, also while you are away; anything "
+            "else waits for your answer."
         )
     return "\n".join([begin, *lines, *_in_all(plan, policy), *_struck(proposed, policy), end])
 
@@ -55,7 +55,7 @@ def _in_all(plan: Plan, policy: CompiledPolicy) -> Iterator[str]:
     """Yield the most that several calls have together in a number."""
     calls = {line.tool: sum(one.times for one in plan.lines if one.tool == line.tool) for line in plan.lines}
     for (tool, name), most in largest_sums(plan, policy).items():
-        if calls[tool] > 1:
+        if calls[tool] * plan.runs > 1:
             yield f"In all at most: {_title(tool, policy)}, {lowered(labels([name])[name])} {most.normalize():f}."
 
 
@@ -77,8 +77,13 @@ def _title(tool: str, policy: CompiledPolicy) -> str:
 
 def plan_agreed(plan: Plan) -> str:
     """Return the notice that a plan is in force."""
-    where = f' in the runs of the job "{plan.job}"' if plan.job else ""
+    where = f", in {_runs(plan)}" if plan.job else ""
     return f"Your plan is in force for {_lifetime(plan)}{where}. You can stop it at any time."
+
+
+def _runs(plan: Plan) -> str:
+    each = "one run" if plan.runs == 1 else f"each of at most {plan.runs} runs"
+    return f'{each} of the job "{plan.job}"'
 
 
 def drawn_from(draw: Draw | None) -> Parts:

@@ -218,17 +218,25 @@ async def run(http: httpx.AsyncClient, headers: dict[str, str] = ANN, **more: An
     return await http.post("/api/chat", headers=headers, json={"content": "add what is missing", "job": JOB, **more})
 
 
-@pytest.mark.parametrize("script", [[*AGREED, *RUN, *RUN]])
+@pytest.mark.parametrize("script", [[*AGREED, *RUN * 3]])
 async def test_a_standing_plan_covers_the_runs_of_its_job(http: httpx.AsyncClient, made: dict[str, Any]) -> None:
-    plan = await stand(http, made, minutes=2 * 24 * 60)
-    assert (plan["job"], plan["state"], plan["lines"][0]["times"]) == (JOB, "open", 1)
+    for runs, minutes in ((3, 2 * 24 * 60), (2, 24 * 60), (31, None), (0, None), (91, None)):
+        wider = {"job": JOB, "runs": runs, **({} if minutes is None else {"minutes": minutes})}
+        refused = await http.post(f"/api/decisions/{made['decision_id']}/mandate", headers=ANN, json=wider)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "VALIDATION_ERROR"), wider
+    plan = await stand(http, made, minutes=3 * 24 * 60, runs=2)
+    assert (plan["job"], plan["state"], plan["lines"][0]["times"], plan["runs_drawn"], plan["runs"]) == (JOB, "open", 1, 0, 2)
     first = (await run(http)).json()
     assert [one.endswith("(plan, 1 of 1)") for one in first["decision"]["effects"]] == [True]
     assert first["conversation_id"] != made["conversation_id"]
     second = (await run(http)).json()
     assert second["conversation_id"] != first["conversation_id"]
+    assert second["decision"]["effects"] == first["decision"]["effects"]
+    (used,) = [one for one in (await listed(http))["mandates"] if one["id"] == plan["id"]]
+    assert (used["state"], used["runs_drawn"], used["lines"][0]["drawn"]) == ("used", 2, 2)
     # It is used up: the call waits in the inbox of its user, and its answer runs it.
-    pending = second["decision"]["pending_action"]
+    third = (await run(http)).json()
+    pending = third["decision"]["pending_action"]
     assert (pending["job"], pending["arguments"]) == (JOB, {"description": "bread"})
     (waits,) = [
         one for one in (await http.get("/api/questions", headers=ANN)).json()["questions"] if one["id"] == pending["id"]

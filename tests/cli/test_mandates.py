@@ -101,16 +101,25 @@ def test_a_standing_plan_covers_the_runs_of_its_job(
     token.write_text(launch_token(read_settings()))
     asked = cli("mandates", "from", made, "--job", "groceries", "--days", "7")
     assert asked.out.startswith(
-        'Standing plan for the job "groceries", at most:\n1. Add task: description = "buy bread"\nFor 7 days'
+        'Standing plan, in each of at most 7 runs of the job "groceries", at most:\n'
+        '1. Add task: description = "buy bread"\nFor 7 days'
     )
+    asked = cli("mandates", "from", made, "--job", "groceries", "--days", "7", "--runs", "2")
+    assert asked.out.startswith('Standing plan, in each of at most 2 runs of the job "groceries", at most:\n'), asked.err
     question = json.loads(cli("questions", "list", "--json").out.splitlines()[0])["id"]
     agreed = cli("questions", "answer", question, "--yes", "--token-file", str(token))
-    assert agreed.out.startswith('Your plan is in force for 7 days in the runs of the job "groceries".'), agreed.err
-    assert cli("mandates", "list").out.rstrip().endswith("0 of 1 call, for local, job groceries")
+    in_force = 'Your plan is in force for 7 days, in each of at most 2 runs of the job "groceries".'
+    assert agreed.out.startswith(in_force), agreed.err
+    assert cli("mandates", "list").out.rstrip().endswith("0 of 2 runs, for local, job groceries")
 
     other = cli("ask", "add a task to buy bread", "--job", "cleaning", "--json").json()
     assert other["decision"]["decision_type"] == "REQUEST_CONFIRMATION"
-    assert "✓ Add task 'buy bread' (plan, 1 of 1)" in cli("ask", "add a task to buy bread", "--job", "groceries").out
+    for runs in (1, 2):
+        assert "✓ Add task 'buy bread' (plan, 1 of 1)" in cli("ask", "add a task to buy bread", "--job", "groceries").out
+        listed = cli("mandates", "list").out.rstrip()
+        assert listed.endswith(f"{runs} of 2 runs, for local, job groceries")
+    assert ": used, until" in listed
+    assert 'buy bread"]}}: 2, at most 1 in each run' in cli("mandates", "show", listed.partition(":")[0]).out
     later = cli("ask", "add a task to buy bread", "--job", "groceries")
     assert "Should I go ahead?" in later.out
     assert "groceries" in cli("log", "show", "last").out
@@ -121,5 +130,8 @@ def test_a_standing_plan_covers_the_runs_of_its_job(
         ("--days", "7"),
         ("--job", "groceries", "--days", "91"),
         ("--job", "groceries", "--days", "7", "--minutes", "5"),
+        ("--runs", "2"),
+        ("--job", "groceries", "--runs", "91"),
+        ("--job", "groceries", "--days", "7", "--runs", "8"),
     ):
         assert cli("mandates", "from", made, *wrong_time).code == 2

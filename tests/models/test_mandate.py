@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from pydantic import ValidationError
 
-from graph_agent.models.mandate import AtMost, Form, From, Is, Line, OwnText, Plan
+from graph_agent.models.mandate import AtMost, Form, From, Is, Line, OwnText, Plan, most_runs
 
 LINE = {
     "tool": "send_money",
@@ -90,3 +90,27 @@ def test_a_line_is_exact_if_each_argument_has_one_value() -> None:
     assert Line(tool="pay", arguments={"a": Is((1,))}).is_exact
     assert not Line(tool="pay", arguments={"a": Is((1, 2))}).is_exact
     assert not Line(tool="pay", arguments={"a": AtMost(0)}).is_exact
+
+
+def test_a_plan_with_one_run_has_the_json_of_one_without_runs() -> None:
+    plan = Plan(lines=(Line(tool="pay"),), job="nightly", minutes=2 * 1440)
+    assert plan.runs == 1
+    assert plan.to_json().keys() == {"lines", "minutes", "job"}
+    assert Plan.model_validate({**plan.to_json(), "runs": 1}).digest == plan.digest
+    twice = plan.replace(runs=2)
+    assert twice.digest != plan.digest
+    assert Plan.model_validate_json(json.dumps(twice.to_json())) == twice
+
+
+@pytest.mark.parametrize(("minutes", "runs"), [(1, 1), (1440, 1), (1441, 2), (2 * 1440, 2), (30 * 1440, 30), (90 * 1440, 90)])
+def test_a_standing_plan_has_at_most_one_run_a_day(minutes: int, runs: int) -> None:
+    assert most_runs(minutes) == runs
+    plan = Plan(lines=(Line(tool="pay"),), job="nightly", minutes=minutes, runs=runs)
+    for wider in (runs + 1, 91, 0):
+        with pytest.raises(ValidationError):
+            plan.replace(runs=wider)
+
+
+def test_only_a_plan_for_a_job_has_runs() -> None:
+    with pytest.raises(ValidationError, match="only a plan for a job has runs"):
+        Plan(lines=(Line(tool="pay"),), runs=2)

@@ -167,7 +167,8 @@ def test_the_user_asks_for_a_standing_plan_and_a_refusal_is_shown_as_it_is(twice
         assert (body["job"], body["minutes"], len(body["lines"])) == ("groceries", 7 * 24 * 60, 1)
         card = page.get_by_label("Confirmation")
         expect(card).to_contain_text(
-            'Standing plan for the job "groceries", at most:\n1. Add task: description = "milk"\nFor 7 days'
+            'Standing plan, in each of at most 7 runs of the job "groceries", at most:\n'
+            '1. Add task: description = "milk"\nFor 7 days'
         )
         card.get_by_role("button", name="Confirm").click()
         expect(page.get_by_role("heading", name="Standing plan for the job groceries")).to_be_visible()
@@ -202,6 +203,7 @@ def test_a_standing_plan_names_its_job_and_its_question_waits_in_the_inbox(
         page.get_by_role("button", name="Confirm").click()
         expect(page.get_by_role("heading", name="Standing plan for the job groceries")).to_be_visible()
         expect(page.get_by_role("region", name="Plan in force").locator(".time").first).to_contain_text("days left")
+        expect(page.get_by_text("30 of 30 runs left")).to_be_visible()
         page.evaluate(
             """async () => {
               await fetch("/api/chat", { method: "POST", headers: { "Content-Type": "application/json" },

@@ -95,6 +95,12 @@ def plan_of(*lines: Line) -> Plan:
     return Plan(lines=lines)
 
 
+@pytest.mark.parametrize(("runs", "why"), [(7, None), (1, None), (8, "It has 8 runs, and at most 7 are possible.")])
+def test_a_standing_plan_with_more_runs_is_no_narrower_one(runs: int, why: str | None) -> None:
+    plan = Plan(lines=(pay(a=AtMost(5)),), minutes=10 * 1440, job="nightly", runs=7)
+    assert narrows(plan, plan.replace(runs=runs)) == why
+
+
 CODE, ORDERS = From("mails", Form.CODE), From("orders", Form.CODE)
 
 

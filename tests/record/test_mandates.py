@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import product
@@ -55,7 +56,7 @@ def drawn(
 ) -> bool:
     """Draw a call and commit its operation, as a reservation does."""
     call = CallOperation(number, f"{name}:{number}", operation.get("user_id", "ann"), "refund")
-    wanted = WantedDraw(Covered(name, lines or (1,)), {"amount": amount})
+    wanted = WantedDraw(Covered(name, lines or (1,)), {"amount": amount}, operation.get("run", "c1"))
     found = draw(connection, wanted, call, f"of {name}", at, SEALER)
     if found is not None:
         operations.intend(connection, f"of {name}", 1, call, at, SEALER)
@@ -94,6 +95,95 @@ def test_every_order_of_draws_outcomes_and_ends_stays_within_the_line(log: Datab
             assert view.drawn == (len(kept),), events
 
     log.write_now(play)
+
+
+def of_job(name: str, *, runs: int, line: Line = TWICE) -> Mandate:
+    plan = Plan(lines=(line,), job="nightly", minutes=90 * 24 * 60, runs=runs)
+    return mandate(name).replace(plan=plan, until=NOW + timedelta(days=90))
+
+
+RUN_EVENTS = ("a 30", "b 50", "c 30", "fail")
+
+
+def test_every_order_of_draws_and_outcomes_stays_within_the_runs_and_the_line_in_each(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        for name, events in ((str(n), one) for n, one in enumerate(product(RUN_EVENTS, repeat=4))):
+            mint(connection, of_job(name, runs=2), log.time(), SEALER)
+            kept: dict[int, tuple[str, int]] = {}
+            for number, event in enumerate(events, 1):
+                if event == "fail" and kept:
+                    last = max(kept)
+                    of_call = (call_operations.c.decision_id == f"of {name}") & (call_operations.c.sequence == last)
+                    connection.execute(update(call_operations).where(of_call).values(state=OperationState.VOID))
+                    del kept[last]
+                elif event != "fail":
+                    run, amount = event[0], int(event[2:])
+                    amounts = [one for of, one in kept.values() if of == run]
+                    runs = {run, *(of for of, _ in kept.values())}
+                    fits = len(runs) <= 2 and len(amounts) < 2 and sum(amounts) + amount <= 70
+                    assert drawn(connection, name, number, amount, run=run) is fits, events
+                    kept |= {number: (run, amount)} if fits else {}
+            view = find_mandate(connection, name, NOW)
+            assert view is not None
+            assert (view.drawn, view.runs) == ((len(kept),), len({run for run, _ in kept.values()})), events
+            assert (view.state is MandateState.USED) is (len(kept) == 4), events
+
+    log.write_now(play)
+
+
+def test_a_standing_plan_is_used_up_when_all_lines_are_in_all_runs(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        mint(connection, of_job("m1", runs=2, line=TWICE.replace(sum={})), log.time(), SEALER)
+
+        def stands(run: str) -> tuple[int, MandateState, bool]:
+            view = find_mandate(connection, "m1", NOW)
+            assert view is not None
+            open_to = find_open(connection, "ann", run, NOW, SEALER, "nightly")
+            return view.runs, view.state, [one.id for one in open_to] == ["m1"]
+
+        assert drawn(connection, "m1", 1, 1, run="a")
+        assert stands("b") == (1, MandateState.OPEN, True)
+        assert drawn(connection, "m1", 2, 1, run="b")
+        # No other run draws. The two that have begun may go on.
+        assert not drawn(connection, "m1", 3, 1, run="c")
+        assert (stands("c"), stands("a")) == ((2, MandateState.OPEN, False), (2, MandateState.OPEN, True))
+        assert drawn(connection, "m1", 4, 1, run="a")
+        assert not drawn(connection, "m1", 5, 1, run="a")
+        assert stands("a") == (2, MandateState.OPEN, False)
+        assert drawn(connection, "m1", 6, 1, run="b")
+        assert stands("b") == (2, MandateState.USED, False)
+
+    log.write_now(play)
+
+
+def test_a_plan_that_is_used_up_hides_none_of_later(log: Database) -> None:
+    def play(connection: Connection) -> None:
+        for name in ("m1", "m2"):
+            mint(connection, mandate(name), log.time(), SEALER)
+        assert [one.id for one in find_open(connection, "ann", "c1", NOW, SEALER)] == ["m1", "m2"]
+        assert [drawn(connection, "m1", number, 10) for number in (1, 2)] == [True, True]
+        assert [one.id for one in find_open(connection, "ann", "c1", NOW, SEALER)] == ["m2"]
+
+    log.write_now(play)
+
+
+@pytest.mark.usefixtures("patient_locks")
+async def test_of_several_runs_that_begin_at_once_only_as_many_draw_as_the_plan_has(log: Database) -> None:
+    for n in range(10):
+        name = f"m{n}"
+        await log.write(lambda connection, name=name: mint(connection, of_job(name, runs=3), log.time(), SEALER))  # type: ignore[misc]
+        assert await log.write(lambda connection, name=name: drawn(connection, name, 1, 10, run="first"))  # type: ignore[misc]
+
+        async def start(number: int, name: str = name) -> bool:
+            return await log.write(lambda connection: drawn(connection, name, number, 10, run=f"run {number // 2}"))
+
+        # Two calls of each of four runs: two of these runs begin, and each of their calls runs.
+        results = await asyncio.gather(*(start(number) for number in range(2, 10)))
+        by_run = [results[at : at + 2] for at in range(0, 8, 2)]
+        assert sorted(by_run) == [[False, False], [False, False], [True, True], [True, True]]
+        view = await log.read(lambda connection, name=name: find_mandate(connection, name, NOW))  # type: ignore[misc]
+        assert view is not None
+        assert (view.runs, view.drawn) == (3, (5,))
 
 
 @pytest.mark.parametrize(
@@ -194,8 +284,8 @@ def test_old_mandates_are_pruned_with_their_draws(log: Database, hours: float, l
 
 def test_a_standing_plan_is_found_by_its_user_and_job_alone(log: Database) -> None:
     def check(connection: Connection) -> None:
-        of_job = mandate("m2").replace(plan=Plan(lines=(TWICE,), job="nightly"))
-        for one in (mandate("m1"), of_job, of_job.replace(id="m3", user_id="bob")):
+        standing = of_job("m2", runs=1)
+        for one in (mandate("m1"), standing, standing.replace(id="m3", user_id="bob")):
             mint(connection, one, log.time(), SEALER)
 
         def found(user: str, conversation: str, job: str = "") -> list[str]:

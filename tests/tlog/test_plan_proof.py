@@ -168,9 +168,17 @@ async def test_a_call_after_a_revocation_is_not_proved_with_every_statement_of_t
 
 async def test_a_call_in_the_run_of_a_job_is_proved_under_its_standing_plan(migrated_database: Database) -> None:
     desk = JobDesk(migrated_database, [*MAKE, *RUN], answers={**FOUND})
-    agreed = (await desk.stand(await desk.made())).record.to_json()
+    agreed = (await desk.stand(await desk.made(), runs=1)).record.to_json()
     record = (await desk.start()).record.to_json()
     assert verify_plan(as_file(record), as_file(agreed)).startswith("1 of its calls ran under the plan ")
+    assert draw_of(record)["run"] == 1
+    for run in (2, 0, None):
+        more = json.loads(json.dumps(record))
+        draw = draw_of(more)
+        del draw["run"]
+        edit(more, "reserve", mandate=draw if run is None else {**draw, "run": run})
+        with pytest.raises(NotProvedError, match="more runs have drawn than the plan permits"):
+            verify_plan(as_file(more), as_file(agreed))
     forged: list[tuple[Record, Record]] = []
     for job in ("other", ""):
         other = json.loads(json.dumps(record))
@@ -183,3 +191,21 @@ async def test_a_call_in_the_run_of_a_job_is_proved_under_its_standing_plan(migr
     for one, other in forged:
         with pytest.raises(NotProvedError, match="another user, conversation or job"):
             verify_plan(as_file(one), as_file(other))
+
+
+async def test_each_run_of_a_standing_plan_is_proved_and_its_calls_are_counted(migrated_database: Database) -> None:
+    twice = [calls(("find_order", {"order": "any"})), calls(refund("W77"), refund("W78"))]
+    desk = JobDesk(migrated_database, [*twice, *twice, says("Refunded."), *RUN], answers={**FOUND})
+    agreed = (await desk.stand(await desk.made(), runs=2)).record.to_json()
+    runs = [(await desk.start()).record.to_json() for _ in range(2)]
+    proved = [verify_plan(as_file(one), as_file(agreed)) for one in runs]
+    assert [one.partition(" its calls")[0] for one in proved] == ["2 of", "1 of"]
+    assert [draw_of(one)["run"] for one in runs] == [1, 2]
+    reserved = [one["result"]["mandate"] for one in runs[0]["entries"] if one["kind"] == "reserve"]
+    assert [one["drawn"] for one in reserved] == [1, 2]
+    reserved[1]["drawn"] = 1
+    with pytest.raises(NotProvedError, match="two calls are the same draw of a line"):
+        verify_plan(as_file(runs[0]), as_file(agreed))
+    # A call that failed frees its draw.
+    call_of(runs[0], "refund")["success"] = False
+    assert verify_plan(as_file(runs[0]), as_file(agreed)).startswith("2 of its calls")

@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from graph_agent.audit.retention import remove_decisions
 from graph_agent.db import Database
-from graph_agent.errors import ServiceError
+from graph_agent.errors import ServiceError, ToolErrorCode
 from graph_agent.llm.scripted import ScriptedAdapter
 from graph_agent.models.decision import CONFIRMATION_LIFETIME, DecisionType
 from graph_agent.models.mandate import MandateState, MandateView, PlanChoice
-from graph_agent.models.record import CallDisposition
+from graph_agent.models.record import CallDisposition, EntryKind
 from graph_agent.models.stop import Stop, StopScope
 from graph_agent.models.tools import ToolResult
 from graph_agent.record.mandates import list_mandates, revoke, void
 from graph_agent.record.stops import place_stop
-from graph_agent.record.tables import mandates
+from graph_agent.record.tables import mandate_draws, mandates
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.replays.replayer import replay
 from graph_agent.testing import says
 from graph_agent.turn.finished import FinishedTurn
 from tests.record.trees import tree_of, verified
 from tests.replayed_turns import replayed
-from tests.scripted_turns import asks, calls, done
+from tests.scripted_turns import asks, calls, done, failed
 from tests.turn.test_plans import ASKS, AWAITING, EXECUTED, Desk, became, line, plan, refund
 from tests.turn.test_recorded_plans import FIND, FOUND, AgainDesk
 
@@ -65,16 +65,20 @@ MAKE = [calls(FIND), calls(refund("W77"))]
 RUN = [calls(FIND), calls(refund("W78")), says("Refunded.")]
 
 
-async def test_a_standing_plan_covers_the_runs_of_its_job_and_counts_them_together(log: Database) -> None:
-    desk = JobDesk(log, [calls(FIND), calls(refund("W77"), refund("W78")), *RUN, *RUN, *RUN[:2]], answers={**FOUND})
+async def test_a_standing_plan_covers_each_of_its_runs(log: Database) -> None:
+    twice = [calls(FIND), calls(refund("W77"), refund("W78")), says("Refunded.")]
+    over = [*twice[:2], calls(refund("W79"))]
+    answers = {"find_order": done({"orders": [{"id": "W77"}, {"id": "W78"}, {"id": "W79"}]})}
+    script = [calls(FIND), calls(refund("W77"), refund("W78")), *twice, *over, *RUN[:2]]
+    desk = JobDesk(log, script, answers=answers)
     made = await desk.made()
-    asked = await desk.again(made, {"job": JOB})
+    asked = await desk.again(made, {"job": JOB, "minutes": 2 * 24 * 60})
     assert asked.decision.reply == (
-        'Standing plan for the job "nightly", at most:\n'
+        'Standing plan, in each of at most 2 runs of the job "nightly", at most:\n'
         '1. Refund: amount = 10; order a code that "Find order" brings (others can write there); up to 2 times\n'
-        "In all at most: Refund, amount 20.\n"
-        'For 30 days after your yes, in all runs of the job "nightly" together. Each runs without asking you again, also while '
-        "you are away; anything else waits for your answer.\nShould I go ahead? Please answer yes or no."
+        "In all at most: Refund, amount 40.\n"
+        "For 2 days after your yes. Each call runs without asking you again, also while you are away; anything else waits for "
+        "your answer.\nShould I go ahead? Please answer yes or no."
     )
     agreed = await desk.say("yes")
     assert (agreed.record.states, agreed.decision.decision_type) == (
@@ -82,19 +86,25 @@ async def test_a_standing_plan_covers_the_runs_of_its_job_and_counts_them_togeth
         DecisionType.RESPOND_ONLY,
     )
     assert agreed.decision.reply == (
-        'Your plan is in force for 30 days in the runs of the job "nightly". You can stop it at any time.'
+        'Your plan is in force for 2 days, in each of at most 2 runs of the job "nightly". You can stop it at any time.'
     )
     first = await desk.start()
-    assert became(first) == [EXECUTED, EXECUTED]
-    assert first.decision.effects[0].endswith("(plan, 1 of 2)")
+    assert became(first) == [EXECUTED, EXECUTED, EXECUTED]
+    assert [one[-14:] for one in first.decision.effects] == ["(plan, 1 of 2)", "(plan, 2 of 2)"]
+    view = await desk.standing()
+    assert (view.state, view.runs, view.drawn) == (MandateState.OPEN, 1, (2,))
+    # What is left of the plan is for another run.
     second = await desk.start()
-    assert second.decision.effects[0].endswith("(plan, 2 of 2)")
-    assert (await desk.standing()).state is MandateState.USED
+    assert became(second) == [EXECUTED, EXECUTED, EXECUTED, AWAITING]
+    drawn = [one.result["mandate"] for one in second.record.entries if one.kind is EntryKind.RESERVE]
+    assert [(one["drawn"], one["times"], one["run"]) for one in drawn] == [(1, 2, 2), (2, 2, 2)]
+    view = await desk.standing()
+    assert (view.state, view.runs, view.drawn) == (MandateState.USED, 2, (4,))
     assert became(await desk.start()) == [EXECUTED, AWAITING]
     texts = await desk.engine.audit.texts(list(first.record.header.digests.values()))
     without = await replay(first.record, texts, mandates=False)
     assert without.replayed is not None
-    assert [one.disposition for one in without.replayed.invocations] == [EXECUTED, AWAITING]
+    assert [one.disposition for one in without.replayed.invocations] == [EXECUTED, AWAITING, AWAITING]
     await tree_of(log, None).seal()
     assert (await verified(log, key=None)).violations == []
 
@@ -212,9 +222,9 @@ async def test_a_plan_that_ends_while_a_run_is_under_way_covers_no_further_call(
     assert became(await desk.start()) == [EXECUTED, CallDisposition.SKIPPED if end == "stopped" else AWAITING]
 
 
-async def test_the_last_call_of_a_plan_is_drawn_by_one_of_the_runs_at_once(log: Database) -> None:
+async def test_of_runs_at_once_only_as_many_draw_as_the_plan_has(log: Database) -> None:
     desk = JobDesk(log, MAKE, answers={**FOUND})
-    await desk.stand(await desk.made())
+    await desk.stand(await desk.made(), runs=2)
 
     async def end_of(number: int) -> CallDisposition:
         desk.model = ScriptedAdapter(RUN)
@@ -222,7 +232,7 @@ async def test_the_last_call_of_a_plan_is_drawn_by_one_of_the_runs_at_once(log: 
         return became(await desk.new_engine().run(run))[-1]
 
     ends = await asyncio.gather(*map(end_of, range(3)))
-    assert sorted(ends) == [AWAITING, AWAITING, EXECUTED]
+    assert sorted(ends) == [AWAITING, EXECUTED, EXECUTED]
 
 
 async def test_the_job_of_a_plan_that_was_changed_by_hand_covers_nothing_and_is_found(log: Database) -> None:
@@ -238,3 +248,44 @@ async def test_the_job_of_a_plan_that_was_changed_by_hand_covers_nothing_and_is_
 async def test_a_model_proposes_no_plan_for_a_job(log: Database) -> None:
     desk = Desk(log, [plan(line(order={"is": ["W1"]}, amount={"at_most": 5}), job=JOB), says("No plan.")])
     assert (await desk.say("refund")).decision.pending_action is None
+
+
+async def test_a_plan_that_is_used_up_hides_no_later_one_for_the_job(log: Database) -> None:
+    desk = JobDesk(log, [*MAKE, *RUN * 2], answers={**FOUND})
+    made = await desk.made()
+    await desk.stand(made, runs=1)
+    assert became(await desk.start()) == [EXECUTED, EXECUTED]
+    await desk.stand(made, runs=1)
+    assert became(await desk.start()) == [EXECUTED, EXECUTED]
+
+
+async def test_a_call_that_certainly_failed_frees_its_run(log: Database) -> None:
+    outcomes = iter([done(), failed(ToolErrorCode.NOT_FOUND), done()])
+    desk = JobDesk(log, [*MAKE, *RUN, *RUN, *RUN[:2]], answers={**FOUND, "refund": lambda _: next(outcomes)})
+    await desk.stand(await desk.made(), runs=1)
+    assert became(await desk.start()) == [EXECUTED, EXECUTED]
+    assert ((await desk.standing()).runs, (await desk.standing()).state) == (0, MandateState.OPEN)
+    assert became(await desk.start()) == [EXECUTED, EXECUTED]
+    assert became(await desk.start()) == [EXECUTED, AWAITING]
+    await tree_of(log, None).seal()
+    assert (await verified(log, key=None)).violations == []
+
+
+@pytest.mark.parametrize(
+    ("runs", "again", "found"),
+    [
+        (1, {}, "2 conversations, and not 1, have calls under the plan"),
+        (2, {"conversation_id": "run 1"}, "2 calls, and not 1, ran in one conversation under line 1 of the plan"),
+    ],
+)
+async def test_calls_after_draws_were_removed_by_hand_are_found(
+    log: Database, runs: int, again: dict[str, str], found: str
+) -> None:
+    desk = JobDesk(log, [*MAKE, *RUN, *RUN], answers={**FOUND})
+    await desk.stand(await desk.made(), runs=runs)
+    assert became(await desk.start()) == [EXECUTED, EXECUTED]
+    await log.write(lambda connection: connection.execute(delete(mandate_draws)).close())
+    assert became(await desk.start(**again)) == [EXECUTED, EXECUTED]
+    await tree_of(log, None).seal()
+    (violation,) = (await verified(log, key=None)).violations
+    assert violation.text.startswith(found)

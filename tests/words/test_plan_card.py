@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graph_agent.models.llm import FunctionCall
-from graph_agent.models.mandate import Form, Line, Plan
+from graph_agent.models.mandate import Form, Line, Plan, most_runs
 from graph_agent.models.sources import BatchSources, CallSources, FoundSource, ReadCall, Source
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.mandate import Conversation, fits
@@ -60,17 +60,13 @@ SEPARATOR = re.compile(rf"((?:{QUOTED}|[^;\"])+)(?:; |$)")
 def read_card(card: str) -> dict[str, Any]:
     """Return the plan that a card shows, as its reader understands it."""
     head, *lines, end = card.split("\n")
-    standing = re.fullmatch(r'Standing plan for the job "([^"]+)", at most:', head)
+    standing = re.fullmatch(r'Standing plan, in (?:one run|each of at most (\d+) runs) of the job "([^"]+)", at most:', head)
     assert standing is not None or head == "Plan, at most:"
-    if standing is None:
-        until = re.fullmatch(
-            r"For (\d+) (minute)s? after your yes\. Each runs without asking you again; (?:.+) as before\.", end
-        )
-    else:
-        until = re.fullmatch(
-            rf'For (\d+) (minute|day)s? after your yes, in all runs of the job "{standing[1]}" together\. .+', end
-        )
+    runs = "Each runs without asking you again; anything else is asked about as before"
+    of_job = "Each call runs without asking you again, also while you are away; anything else waits for your answer"
+    until = re.fullmatch(rf"For (\d+) (minute|day)s? after your yes\. {runs if standing is None else of_job}\.", end)
     assert until is not None
+    assert standing is not None or until[2] == "minute"
     read = []
     # After the lines stands what they have together, which follows from them.
     for number, line in enumerate((one for one in lines if not one.startswith("In all at most: ")), 1):
@@ -78,7 +74,9 @@ def read_card(card: str) -> dict[str, Any]:
         assert int(shown) == number
         read.append(read_line(TITLES[title], text))
     minutes = int(until[1]) * (24 * 60 if until[2] == "day" else 1)
-    return {"lines": read, "minutes": minutes, **({} if standing is None else {"job": standing[1]})}
+    return {"lines": read, "minutes": minutes} | (
+        {} if standing is None else {"job": standing[2], "runs": int(standing[1] or 1)}
+    )
 
 
 def read_line(tool: str, text: str) -> dict[str, Any]:
@@ -115,7 +113,9 @@ def read_bound(shown: str) -> dict[str, Any]:
 
 def random_plan(dice: random.Random) -> Plan:
     lines = [random_line(dice) for _ in range(dice.randint(1, 8))]
-    standing = {"job": dice.choice(["nightly", "a.b_c-1"]), "minutes": dice.choice([dice.randint(1, 129_600), 1440, 43_200])}
+    minutes = dice.choice([dice.randint(1, 129_600), 1440, 43_200])
+    runs = dice.choice([1, dice.randint(1, most_runs(minutes))])
+    standing = {"job": dice.choice(["nightly", "a.b_c-1"]), "minutes": minutes, "runs": runs}
     return Plan.model_validate({"lines": lines, **dice.choice([{"minutes": dice.randint(1, 1440)}, standing])})
 
 
@@ -286,6 +286,19 @@ def test_the_whole_of_a_number_is_on_the_card_only_if_every_line_bounds_it(
     lines = [{"tool": "refund", "arguments": {name: bound}} for name, bound in proposed]
     card = plan_card(Plan.model_validate({"lines": lines}), policy_of(tools, None), None)
     assert [one for one in card.split("\n") if one.startswith("In all")] == [f"In all at most: refund, {one}." for one in shown]
+
+
+def test_the_whole_of_a_number_is_that_of_all_runs() -> None:
+    line = {"tool": "refund", "arguments": {"amount": {"at_most": 50}}, "times": 2, "sum": {"amount": "70"}}
+    card = plan_card(Plan.model_validate({"lines": [line], "minutes": 43_200, "job": "nightly", "runs": 30}), POLICY, None)
+    assert card.split("\n")[:3] == [
+        'Standing plan, in each of at most 30 runs of the job "nightly", at most:',
+        "1. refund: amount up to 50; amount together up to 70; up to 2 times",
+        "In all at most: refund, amount 2100.",
+    ]
+    once = {"tool": "refund", "arguments": {"amount": {"at_most": 50}}}
+    card = plan_card(Plan.model_validate({"lines": [once], "minutes": 2880, "job": "nightly", "runs": 2}), POLICY, None)
+    assert "In all at most: refund, amount 100." in card
 
 
 TOO_WIDE: dict[str, Callable[[], dict[str, Any]]] = {

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Dialect, Select, Table, select, type_coerce
 from sqlalchemy.types import NullType
 
 from graph_agent.db import Database
-from graph_agent.models.record import LATER_TEXTS, SNAPSHOT_TEXTS, EntryKind
+from graph_agent.models.record import LATER_TEXTS, SNAPSHOT_TEXTS, EntryKind, OperationState
 from graph_agent.record.projection import decision_columns, invocation_rows
 from graph_agent.record.settlements import report_id
 from graph_agent.record.statements import read
@@ -169,6 +169,8 @@ class CheckedPart(BaseModel):
     """Digests of rule sets, as above."""
     drawn: dict[str, int] = Field(default_factory=dict)
     """The calls that records have under each plan, by its id."""
+    counted: dict[str, dict[str, list[int]]] = Field(default_factory=dict)
+    """The lines of those calls that may have had an effect, by plan and conversation."""
     violations: ViolationList = Field(default_factory=ViolationList)
 
     def check_tile(self, section: _Section, first: int, end: int) -> None:
@@ -222,8 +224,10 @@ class CheckedPart(BaseModel):
         found[decision_logs] = [row]
         try:
             record = from_json(row.record)
-            draws = [one["result"].get("mandate") for one in record["entries"] if one["kind"] == EntryKind.RESERVE]
-            drawn = [one["id"] for one in draws if one is not None]
+            reserved = [one for one in record["entries"] if one["kind"] == EntryKind.RESERVE]
+            draws = [(one["operation"], draw) for one in reserved if (draw := one["result"].get("mandate")) is not None]
+            drawn = [draw["id"] for _, draw in draws]
+            conversation_id = record["header"]["context"]["conversation_id"]
             expected = {
                 # Not the text of the record, which the leaf commits to.
                 decision_logs: [decision_columns(record)],
@@ -236,6 +240,8 @@ class CheckedPart(BaseModel):
                 found[tool_invocation_logs] = [row for row in found[tool_invocation_logs] if row.sequence in known]
             else:
                 expected[call_operations] = _operations(stored, record, found[call_operations])
+            void = {row["sequence"] for row in expected.get(call_operations, ()) if row["state"] == OperationState.VOID}
+            lines = [(draw["id"], draw["line"]) for number, draw in draws if number not in void]
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             text = f"the record of decision {decision_id} cannot be read"
             self.violations.add(ViolationKind.EDITED, text, decision_id=decision_id)
@@ -248,6 +254,8 @@ class CheckedPart(BaseModel):
             self.rules.setdefault(header["rules"], decision_id)
         for mandate_id in drawn:
             self.drawn[mandate_id] = self.drawn.get(mandate_id, 0) + 1
+        for mandate_id, number in lines:
+            self.counted.setdefault(mandate_id, {}).setdefault(conversation_id, []).append(number)
         for table, rows in expected.items():
             for text in _row_differences(stored.dialect, table, rows, found[table]):
                 self.violations.add(ViolationKind.PROJECTION, f"decision {decision_id}: {text}", decision_id=decision_id)

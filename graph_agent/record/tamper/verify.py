@@ -124,7 +124,8 @@ async def verify_log(
     with _reported("a stop cannot be read", violations):
         await check_stops(database, sealer, statements, violations)
     with _reported("a plan cannot be read", violations):
-        await check_mandates(database, sealer, statements, [part.drawn for part in parts], violations)
+        drawn, counted = [part.drawn for part in parts], [part.counted for part in parts]
+        await check_mandates(database, sealer, statements, drawn, counted, violations)
     with _reported("a rule set cannot be read", violations):
         await check_rules(database, sealer, statements, rules, violations)
     with _reported("a shared text cannot be read", violations):

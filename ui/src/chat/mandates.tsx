@@ -42,6 +42,11 @@ export function PlansInForce({ conversationId, latest }: Props): VNode | null {
         <div key={plan.id}>
           <header>
             <h2>{plan.job ? <Visible text={`Standing plan for the job ${plan.job}`} /> : "Plan in force"}</h2>
+            {plan.job && (
+              <span class="quiet">
+                {plan.runs - plan.runs_drawn} of {plan.runs} runs left
+              </span>
+            )}
             <time class="time" dateTime={plan.until} title={fullTime(plan.until)}>
               {countdown(Date.parse(plan.until) - now.value)} left
             </time>
@@ -53,9 +58,11 @@ export function PlansInForce({ conversationId, latest }: Props): VNode | null {
             {plan.lines.map((line, index) => (
               <li key={index}>
                 <Visible text={line.said} />{" "}
-                <span class="quiet">
-                  {line.times - line.drawn} of {line.times} left
-                </span>
+                {!plan.job && (
+                  <span class="quiet">
+                    {line.times - line.drawn} of {line.times} left
+                  </span>
+                )}
               </li>
             ))}
           </ul>
