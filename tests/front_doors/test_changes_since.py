@@ -12,7 +12,7 @@ from tests.chat.environment import Environment
 from tests.front_doors.doors import DOORS, CommandLine, FrontDoor
 from tests.loan_desk import CONSTITUTION, DIFFERENT, EQUAL, EXTEND, LoanDesk, conditions, fails
 from tests.permission import permitted
-from tests.scripted_turns import calls
+from tests.scripted_turns import calls, done
 
 HERE = pytest.mark.parametrize("kind", [one for one in DOORS if one is not CommandLine], ids=lambda kind: kind.__name__)
 """The doors of one process, which can have the desk of a test. The command line has the tasks."""
@@ -69,3 +69,21 @@ async def test_a_value_that_has_changed_asks_again_in_a_terminal(environment: En
     told = await door.answer(yes=True)
     assert await environment.descriptions() == (["call dad"] if changed else [])
     assert ("What it acts on was 'call mom', and is now 'call dad'." in told) is changed, told
+
+
+HOSTILE = {
+    "a number beyond all": {"text": '{"a": 1e400}'},
+    "a key twice": {"text": '{"a": 1, "a": 2}'},
+    "deep": {"text": "[" * 2_000 + "]" * 2_000},
+    "many keys": {f"k{number}": number for number in range(5_000)},
+    "words of code": {"✓ Done": "x\nNothing was done.", "a\x1b[2J": "\u202e"},
+}
+
+
+@HERE
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+async def test_no_result_of_a_call_hides_that_it_was_made(door: FrontDoor, desk: LoanDesk, data: dict[str, Any]) -> None:
+    desk.answers["extend"] = done(data)
+    told = await door.answer(yes=True)
+    assert desk.extended == 1
+    assert "interrupted before" not in told
