@@ -82,7 +82,8 @@ INVARIANTS = {
     9: Invariant(
         "Consent works once, within five minutes (24 hours in the run of a job), for that user and conversation.",
         (
-            f"{HERE}/test_consent.py::test_consent_works_once_within_five_minutes_for_its_user_and_conversation",
+            "tests/words/test_confirmation.py::test_a_pending_action_can_be_answered_for_five_minutes",
+            "tests/question/test_transitions.py::test_a_question_expires_when_its_time_is_over_and_not_before",
             f"{HERE}/test_one_approval.py::test_each_yes_is_for_one_effect_of_each_call_that_it_was_shown_for",
             "tests/words/test_confirmation.py::test_a_signature_binds_every_field_the_user_and_the_conversation",
             "tests/question/test_confirmations.py::test_one_of_many_concurrent_decisions_uses_a_confirmation",
