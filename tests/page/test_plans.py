@@ -153,21 +153,24 @@ def test_the_user_asks_for_a_standing_plan_and_a_refusal_is_shown_as_it_is(twice
         expect(ask).to_be_disabled()
         name.fill("groceries")
         name.press("Tab")
+        expect(ask).to_be_focused()
         days = form.get_by_label("Days, at most 90")
         expect(days).to_have_value("30")
         expect(form.get_by_role("alert")).to_have_count(0)
         # What was not ticked is not ticked in the plan for the job.
         expect(form.get_by_role("checkbox").first).not_to_be_checked()
         days.fill("7")
-        refusal = {"error": {"code": "NOT_REPEATABLE", "message": "Nothing of this can be in a plan: it rains."}}
-        page.route("**/mandate", lambda route: route.fulfill(status=409, json=refusal), times=1)
+        runs = form.get_by_label("Runs, at most 90")
+        runs.fill("8")
         ask.click()
-        expect(form.get_by_role("alert")).to_have_text("Nothing of this can be in a plan: it rains.")
+        expect(form.get_by_role("alert")).to_have_text("This is no plan: a plan has at most one run a day, here 7.")
+        runs.fill("2")
+        assert barriers(page) == []
         body = asked_by(page, ask.click)
-        assert (body["job"], body["minutes"], len(body["lines"])) == ("groceries", 7 * 24 * 60, 1)
+        assert (body.keys(), body["minutes"], body["runs"]) == ({"lines", "job", "minutes", "runs"}, 7 * 24 * 60, 2)
         card = page.get_by_label("Confirmation")
         expect(card).to_contain_text(
-            'Standing plan, in each of at most 7 runs of the job "groceries", at most:\n'
+            'Standing plan, in each of at most 2 runs of the job "groceries", at most:\n'
             '1. Add task: description = "milk"\nFor 7 days'
         )
         card.get_by_role("button", name="Confirm").click()

@@ -29,6 +29,8 @@ export function PlanForm({ decisionId, busy, onAsked, onClose }: Props): VNode {
   const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
   // In minutes, or in days for a job; null for the usual time.
   const [time, setTime] = useState<string | null>(null);
+  // For a job; empty for as many as the server permits in that time.
+  const [runs, setRuns] = useState("");
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState("");
   // If the answer is lost, the same choice is the same request.
@@ -58,6 +60,7 @@ export function PlanForm({ decisionId, busy, onAsked, onClose }: Props): VNode {
       ...(ticked.length < lines.length && { lines: ticked.map(({ line }) => line) }),
       ...(time !== null && Number(time) !== usual && { minutes: Number(time) * unit }),
       ...(job && { job }),
+      ...(runs && { runs: Number(runs) }),
     };
     const body = JSON.stringify(choice);
     if (sent.current.body !== body) sent.current = { body, key: crypto.randomUUID() };
@@ -131,12 +134,21 @@ export function PlanForm({ decisionId, busy, onAsked, onClose }: Props): VNode {
               spellcheck={false}
               onChange={(event) => {
                 const name = event.currentTarget.value;
-                // The time is in another unit.
-                if (!name !== !job) setTime(null);
+                if (!name !== !job) {
+                  // The time is in another unit, and only a job has runs.
+                  setTime(null);
+                  setRuns("");
+                }
                 setJob(name);
               }}
             />
           </label>
+          {plan && proposed.job && (
+            <label>
+              Runs, at most {plan.runs} (optional)
+              <input type="number" min={1} max={plan.runs} value={runs} onInput={(event) => setRuns(event.currentTarget.value)} />
+            </label>
+          )}
         </div>
       )}
       {(problem || error) && (
@@ -146,7 +158,8 @@ export function PlanForm({ decisionId, busy, onAsked, onClose }: Props): VNode {
       )}
       <div class="buttons">
         {plan && (
-          <button type="submit" class="primary" disabled={busy || !isShown || ticked.length === 0}>
+          // It keeps the focus while the plan for a job is loaded.
+          <button type="submit" class="primary" disabled={busy || ticked.length === 0} aria-disabled={!isShown}>
             Ask
           </button>
         )}
