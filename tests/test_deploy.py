@@ -133,8 +133,9 @@ def test_no_other_module_reads_the_environment() -> None:
         for path in package.rglob("*.py")
         if re.search(r"\benviron\b|\bgetenv\(", path.read_text(encoding="utf-8"))
     }
-    # One passes it to the file of MCP servers, which names variables; the process of functions has their database in it.
-    assert reading == {"settings.py", "bootstrap/toolbox.py", "tools/function_server.py"}
+    # One passes it to the file of MCP servers, which names variables; the process of functions has their database in it. TZ is
+    # a variable of the system.
+    assert reading == {"settings.py", "bootstrap/toolbox.py", "tools/function_server.py", "cli/local_zone.py"}
 
 
 def test_a_client_cannot_choose_the_address_that_the_proxy_reports() -> None:

@@ -46,7 +46,7 @@ async def renewal_of(chat: ChatService, request: ApprovalRequest) -> ApprovalReq
     return (await requests_of(chat).state(one.id, "ann")).request
 
 
-async def test_what_only_the_rules_of_then_read_is_read_and_decides(each_environment: Environment, clock: ManualClock) -> None:
+async def test_what_only_the_earlier_rules_read_is_read_and_decides(each_environment: Environment, clock: ManualClock) -> None:
     environment, desk = each_environment, OrderDesk()
     request = request_of(await chat_of(environment, desk, calls(CANCEL)).send("ann", "cancel W2"))
     weaker = other(environment, desk, A_MANAGER)
@@ -71,8 +71,9 @@ async def test_what_only_the_rules_of_then_read_is_read_and_decides(each_environ
     await weaker.serve_due()
     assert desk.changes == ["cancel_order W2 card_1"]
     made = await reads_of(environment)
-    viewers = [one.header.context.look.viewer for one in made if one.header.context.look is not None]
-    assert viewers == ["bob", "", "", "", ""]
+    # Some are of the same moment, so that their order is not known.
+    viewers = sorted(one.header.context.look.viewer for one in made if one.header.context.look is not None)
+    assert viewers == ["", "", "", "", "bob"]
     assert {one.header.context.user_id for one in made} == {"ann"}
     for one in made:
         loaded = await load_from_log(environment.database, one.header.decision_id)
@@ -109,7 +110,7 @@ async def test_a_fact_of_the_same_name_means_what_each_set_of_rules_declares(env
     assert desk.changes == []
 
 
-async def test_looks_under_the_rules_of_then_become_ever_more_seldom(environment: Environment, clock: ManualClock) -> None:
+async def test_looks_under_the_earlier_rules_become_ever_more_seldom(environment: Environment, clock: ManualClock) -> None:
     desk = OrderDesk()
     request = request_of(await chat_of(environment, desk, calls(CANCEL)).send("ann", "cancel W2"))
     desk.orders["W2"]["status"] = "sent"
