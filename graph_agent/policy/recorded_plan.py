@@ -109,10 +109,19 @@ def _known(call: RecordedCall) -> CallSources:
 
 
 def _as_it_is(name: str, value: Any) -> Is:
+    if _has_several_fields(value):
+        # A bound is for each leaf: a plan that had both names and both values would let them change places.
+        raise NotRepresentableError(f"its {name} has several fields, which a plan does not tell apart")
     try:
         return Is(tuple(_distinct(leaves_of(value))))
     except ValidationError as exc:
         raise NotRepresentableError(f"its {name} cannot stand in a plan: {located_violation(exc)}") from None
+
+
+def _has_several_fields(value: Any) -> bool:
+    """True if an object in a value has more than one field."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, dict) and len(value) > 1) or any(map(_has_several_fields, parts))
 
 
 def _distinct(values: Iterator[Any]) -> Iterator[Any]:

@@ -112,6 +112,8 @@ def test_who_gets_money_is_the_value_itself_and_the_runtime_sets_the_user() -> N
         (call("write", note=list(range(21))), "its note cannot stand in a plan"),
         (call("write", note="x" * 5_000), "a plan has at most 4000 characters"),
         (call("write", other=1), "write has no argument other"),
+        (call("write", note={"from": "A", "to": "B"}), "its note has several fields, which a plan does not tell apart"),
+        (call("write", note=[{"to": [{"iban": "A", "name": "B"}]}]), "its note has several fields"),
     ],
 )
 def test_a_call_that_no_line_permits_has_a_reason(made: RecordedCall, why: str) -> None:
