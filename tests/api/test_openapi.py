@@ -18,11 +18,11 @@ from tests.fork_server import quick_processes
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 
 FILTERED = {"/api/decisions", "/api/metrics", "/api/metrics/timeline", "/agui"}
-FILTERED |= {"/api/replay", "/api/replay/flows", "/api/rules", "/api/rules/diff"}
+FILTERED |= {"/api/replay", "/api/replay/flows", "/api/rules", "/api/rules/diff", "/api/rules/row", "/api/stops"}
 FILTERED |= {"/api/decisions/{decision_id}/proof", "/api/questions", "/api/mandates"}
 FILTERED |= {"/api/decisions/{decision_id}/mandate"}
 """Check responses only: a schema cannot express which filters exclude each other, what a policy or a plan is, how
-long two texts may be together, where a page ends, or what AG-UI permits."""
+long two texts may be together, where a page ends, which stop has a name, or what AG-UI permits."""
 
 ALTERNATIVES = {"/api/chat", "/api/chat/stream"}
 """What does not fit one of the alternatives of their body may fit another: `test_bad_requests` refuses what fits none."""
