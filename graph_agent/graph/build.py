@@ -12,9 +12,9 @@ from langgraph import graph as langgraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from graph_agent.errors import ConfigurationError, UndeclaredOutcomeError
+from graph_agent.errors import ConfigurationError
 from graph_agent.graph import topology as shipped
-from graph_agent.graph.added import AddedNode, restricted
+from graph_agent.graph.added import AddedNode, require_declared, restricted
 from graph_agent.graph.fast_node import Edge, Node, install_fast_nodes
 from graph_agent.graph.nodes.append_results import append_results
 from graph_agent.graph.nodes.build_decision import build_decision
@@ -123,7 +123,7 @@ def build_graph(
     graph.path_lengths = shipped.path_lengths(table)
     check_gates(gates)
     graph.gates = gates
-    added_work = {name: restricted(name, node) for name, node in added.items()}
+    added_work = {name: restricted(name, node, table[name]) for name, node in added.items()}
     through_gates: Node = partial(execute_tools, gates=gates)
     work: dict[str, Node] = {**NODES, shipped.EXECUTE_TOOLS: through_gates, **added_work}
     graph.work = {name: _reporting(name, work[name], table[name]) for name in table}
@@ -175,9 +175,7 @@ def _reporting(name: str, work: Node, outcomes: Mapping[str, str]) -> Node:
 
     async def run(turn: Turn, runtime: TurnRuntime) -> Turn:
         after = await work(turn, runtime)
-        if after.outcome not in outcomes:
-            text = f"{name} has no outcome '{after.outcome}': add it to TOPOLOGY in graph/topology.py, or to your own table"
-            raise UndeclaredOutcomeError(text)
+        require_declared(name, after.outcome, outcomes)
         if runtime.ended is not None:
             await runtime.ended(name, turn, after)
         return after

@@ -147,3 +147,6 @@ class TurnPorts(FactPorts, Protocol):
     @property
     def interrupted(self) -> bool:
         """True if the turn has been interrupted by its deadline, a cancellation, a shutdown or a crash: start no new call."""
+
+    def reach_interruption(self) -> bool:
+        """Return True if the turn is interrupted; if its record goes on with an interruption, that begins now."""

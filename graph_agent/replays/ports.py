@@ -133,6 +133,9 @@ class WhatIfPorts:
     def forbidden(self) -> LLMErrorCause | None:
         return None
 
+    def reach_interruption(self) -> bool:
+        return False
+
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         """Do nothing: no call is sent."""
 

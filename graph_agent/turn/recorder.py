@@ -679,6 +679,18 @@ class Recorder:
 
         Raises `RecordMismatchError` if that entry answers another request.
         """
+        self.reach_interruption()
+        if self.finished or (self.interrupted and kind in _NOT_AFTER_INTERRUPT):
+            return None
+        entry = self.entries[self._next]
+        if entry.kind is not kind or entry.request != request:
+            raise RecordMismatchError(
+                f"entry {entry.n}: the record holds {entry.kind} {entry.request}, the turn asks for {kind} {request}"
+            )
+        self._next += 1
+        return entry
+
+    def reach_interruption(self) -> bool:
         self._require_current()
         # There are several INTERRUPT entries if the process that ended the turn died before it had closed it.
         while not self.finished and self.entries[self._next].kind is EntryKind.INTERRUPT:
@@ -690,15 +702,7 @@ class Recorder:
             self.interrupted_for = interrupt["reason"]
             self.interrupted = True
             self._next += 1
-        if self.finished or (self.interrupted and kind in _NOT_AFTER_INTERRUPT):
-            return None
-        entry = self.entries[self._next]
-        if entry.kind is not kind or entry.request != request:
-            raise RecordMismatchError(
-                f"entry {entry.n}: the record holds {entry.kind} {entry.request}, the turn asks for {kind} {request}"
-            )
-        self._next += 1
-        return entry
+        return self.interrupted
 
     def _value(self, kind: EntryKind, question: Any, ask: Callable[[], T]) -> T:
         """Return the recorded answer to a request, or the result of `ask`, which is recorded."""

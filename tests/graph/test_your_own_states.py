@@ -11,7 +11,7 @@ from langgraph.graph import END
 
 from graph_agent.clock import ManualClock
 from graph_agent.errors import ConfigurationError
-from graph_agent.graph.added import AddedRuntime
+from graph_agent.graph.added import AddedNode, AddedRuntime
 from graph_agent.graph.build import NODES, GraphState, Outcome, TurnGraph, build_graph, builder_of, topology_of
 from graph_agent.graph.diagram import state_machine
 from graph_agent.graph.fast_node import FastNode, install_fast_nodes
@@ -20,10 +20,11 @@ from graph_agent.graph.topology import TOPOLOGY
 from graph_agent.models.record import DecisionRecord, RecordStatus
 from graph_agent.policy.snapshot import PolicySnapshot
 from graph_agent.replays.replayer import replay
+from graph_agent.reply.fixed import FAILURE_REPLY
 from graph_agent.testing import says
 from graph_agent.turn.engine import step
 from graph_agent.turn.recorder import Recorder
-from tests.scripted_turns import asks, calls, engine_of
+from tests.scripted_turns import TableServer, asks, calls, done, engine_of
 
 CONTENT = {
     **TOPOLOGY,
@@ -84,6 +85,66 @@ async def test_an_added_state_cannot_forge_a_consent_or_a_call(field: str, caplo
     finished = await engine.run(asks("hi"))
     assert (finished.record.status, finished.decision.effects) == (RecordStatus.INTERRUPTED, [])
     assert f"CHECK_CONTENT changed '{field}' of the turn" in caplog.text
+
+
+async def fails(_: Turn, runtime: AddedRuntime) -> Turn:
+    runtime.new_id()
+    raise RuntimeError("a fault of the application")
+
+
+async def forges(turn: Turn, _: AddedRuntime) -> Turn:
+    return turn.to("checked", iterations=object())
+
+
+async def goes_astray(turn: Turn, _: AddedRuntime) -> Turn:
+    return turn.to("elsewhere")
+
+
+AFTER_CALLS = {
+    **TOPOLOGY,
+    "APPEND_RESULTS": {"appended": "CHECK_ROUND"},
+    "CHECK_ROUND": {"checked": "CHECK_ITERATIONS"},
+}
+
+
+@pytest.mark.parametrize("work", [fails, forges, goes_astray])
+async def test_what_was_done_before_an_added_state_failed_is_reported_and_replayed(work: AddedNode) -> None:
+    graph = build_graph(AFTER_CALLS, {"CHECK_ROUND": work})
+    engine = engine_of(calls(("add_task", {"description": "call mom"})), says("Added."), graph=graph)
+    finished = await engine.run(asks())
+    assert finished.record.status is RecordStatus.INTERRUPTED
+    assert finished.decision.effects == ["Add task 'call mom'"]
+    assert finished.decision.reply == f"{FAILURE_REPLY} Already done: Add task 'call mom'."
+    texts = await engine.audit.texts(list(finished.record.header.digests.values()))
+    assert (await replay(finished.record, texts, graph=graph)).identical
+
+
+async def test_a_text_that_an_added_state_failed_to_check_is_not_shown() -> None:
+    graph = build_graph(CONTENT, {"CHECK_CONTENT": fails})
+    finished = await engine_of(says("The secret."), graph=graph).run(asks("hi"))
+    assert finished.decision.reply == FAILURE_REPLY
+
+
+async def test_a_call_that_an_added_state_failed_to_check_is_not_made() -> None:
+    table = {**TOPOLOGY, "CHECK_RESPONSE": {**TOPOLOGY["CHECK_RESPONSE"], "tool_calls": "CHECK_CALLS"}}
+    table["CHECK_CALLS"] = {"checked": "EXECUTE_TOOLS"}
+    server = TableServer({"add_task": done({"receipt": "added"})})
+    engine = engine_of(
+        calls(("add_task", {"description": "x"})), graph=build_graph(table, {"CHECK_CALLS": fails}), server=server
+    )
+    finished = await engine.run(asks())
+    assert (server.sent, finished.decision.effects, finished.decision.reply) == ([], [], FAILURE_REPLY)
+
+
+async def test_a_confirmed_call_is_reported_as_done_if_an_added_state_fails_after_it() -> None:
+    table = {**TOPOLOGY, "EXECUTE_TOOLS": {**TOPOLOGY["EXECUTE_TOOLS"], "confirmed_done": "CHECK_DONE"}}
+    graph = build_graph({**table, "CHECK_DONE": {"checked": "BUILD_DECISION"}}, {"CHECK_DONE": fails})
+    server = TableServer({"delete_task": done({})}, {"delete_task": done({"description": "buy bread"})})
+    engine = engine_of(calls(("delete_task", {"task_id": "t1"})), server=server, graph=graph)
+    asked = await engine.process_message(asks("delete the bread"))
+    finished = await engine.run(asks("yes", pending_confirmation=asked.pending_action))
+    assert (len(server.sent), finished.record.status) == (1, RecordStatus.INTERRUPTED)
+    assert finished.decision.reply == f"{FAILURE_REPLY} Already done: Delete task 'buy bread'."
 
 
 @pytest.mark.parametrize(

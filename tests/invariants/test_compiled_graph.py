@@ -101,6 +101,9 @@ class NodePorts:
     def forbidden(self) -> LLMErrorCause | None:
         return self._answers.forbidden
 
+    def reach_interruption(self) -> bool:
+        return self._answers.interrupted
+
     def intend(self, calls: Sequence[AuthorizedCall]) -> None:
         pass
 
