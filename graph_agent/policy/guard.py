@@ -7,6 +7,7 @@ It is pure, without I/O: the walk yields the kind of evidence that a gate needs,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -40,6 +41,7 @@ from graph_agent.policy.past_call import PastCall
 from graph_agent.policy.reasons import Reason, ReasonCode
 from graph_agent.policy.tool_rule import ToolRule
 
+_log = logging.getLogger(__name__)
 _OF_USER = FoundSource(source=Source.USER)
 
 
@@ -96,6 +98,7 @@ def with_gate(added: Gate, *, before: str, table: tuple[Gate, ...] = GATES) -> t
     """Return the table with one more gate, directly before the gate of that name. Raises `ConfigurationError`.
 
     The gate may stop a call or ask the user about it, and changes nothing else: it can permit nothing that another one stops.
+    A call at which it fails is refused, so that the turn goes on with what was done before.
     """
     names = [gate.name for gate in table]
     if before not in names:
@@ -106,16 +109,24 @@ def with_gate(added: Gate, *, before: str, table: tuple[Gate, ...] = GATES) -> t
 
 def _restricted(gate: Gate) -> Callable[[CallInHand], GuardVerdict | Findings | None]:
     def check(hand: CallInHand) -> GuardVerdict | Findings | None:
-        found = gate.check(hand)
-        if isinstance(found, GuardVerdict):
-            may = found.disposition in (CallDisposition.REFUSED, CallDisposition.SKIPPED)
-        else:
-            may = found is None or (found.question is not None and found == hand.asking(found.question))
-        if not may:
-            raise ConfigurationError(f"the gate '{gate.name}' may stop a call or ask about it, and change nothing else")
+        try:
+            found = gate.check(hand)
+            _require_restricting(gate, hand, found)
+        except Exception:
+            _log.exception("the gate '%s' has failed at a call of %s, which is refused", gate.name, hand.name)
+            return hand.refused("a check of this call failed", rule="it could not be checked")
         return found
 
     return check
+
+
+def _require_restricting(gate: Gate, hand: CallInHand, found: GuardVerdict | Findings | None) -> None:
+    if isinstance(found, GuardVerdict):
+        may = found.disposition in (CallDisposition.REFUSED, CallDisposition.SKIPPED)
+    else:
+        may = found is None or (found.question is not None and found == hand.asking(found.question))
+    if not may:
+        raise ConfigurationError(f"the gate '{gate.name}' may stop a call or ask about it, and change nothing else")
 
 
 def check_gates(table: Sequence[Gate]) -> None:

@@ -101,10 +101,27 @@ async def test_an_added_gate_permits_nothing_that_another_one_stops(caplog: pyte
 
     table = with_gate(Gate("open", lets_through, "nothing"), before="dry run")
     server = TableServer()
-    engine = engine_of(calls(("delete_task", {"task_id": "1"})), server=server, graph=build_graph(gates=table))
+    engine = engine_of(calls(("delete_task", {"task_id": "1"})), says("No."), server=server, graph=build_graph(gates=table))
     turn = await engine.run(asks())
-    assert (turn.record.status, server.sent) == (RecordStatus.INTERRUPTED, [])
+    assert ([one.gate for one in turn.record.invocations], server.sent) == (["open"], [])
     assert "the gate 'open' may stop a call or ask about it, and change nothing else" in caplog.text
+
+
+async def test_a_call_at_which_an_added_gate_fails_is_refused_and_what_was_done_before_is_kept() -> None:
+    def fails(hand: CallInHand) -> GuardVerdict | None:
+        return None if is_first_task(hand) is None else hand.refused(hand.arguments["no such argument"])
+
+    graph = build_graph(gates=with_gate(Gate("cool-down", fails, "the message has added no task before"), before="dry run"))
+    server = TableServer()
+    engine = engine_of(TWO, says("Done."), server=server, graph=graph)
+    turn = await engine.run(asks())
+    assert (turn.record.status, len(server.sent)) == (RecordStatus.COMPLETED, 1)
+    assert [(one.disposition, one.gate) for one in turn.record.invocations] == [
+        (CallDisposition.EXECUTED, None),
+        (CallDisposition.REFUSED, "cool-down"),
+    ]
+    assert "It could not be checked." in "\n".join(turn.decision.notices)
+    assert (await _replayed(engine, turn.record, graph)).identical
 
 
 @pytest.mark.parametrize(
