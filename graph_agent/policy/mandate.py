@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -75,7 +76,7 @@ def _misfit(name: str, value: Any, bound: Bound, sources: CallSources | None, re
     leaves = list(leaves_of(value))
     match bound:
         case Is():
-            return None if all(is_one_of(leaf, bound.values) for leaf in leaves) else "is another value"
+            return None if are_among(leaves, bound.values) else "is another value"
         case AtMost():
             return None if all(is_up_to(leaf, bound.at_most) for leaf in leaves) else f"is no number up to {bound.at_most}"
         case OwnText():
@@ -219,9 +220,14 @@ def _values(data: Any) -> Iterator[Any]:
         yield data
 
 
-def is_one_of(leaf: Any, values: Iterable[Any]) -> bool:
-    """True if a value is one of some values. A switch is no number."""
-    return any(isinstance(leaf, bool) is isinstance(one, bool) and leaf == one for one in values)
+def are_among(leaves: Iterable[Any], values: Iterable[Any]) -> bool:
+    """True if each leaf is one of the values, and none is there more often: a list is no longer than its line shows."""
+    return Counter(map(_exact, leaves)) <= Counter(map(_exact, values))
+
+
+def _exact(value: Any) -> tuple[bool, Any]:
+    """Return what is compared of a value. A switch is no number: 1 and true are two values."""
+    return isinstance(value, bool), value
 
 
 def is_same(leaf: Any, value: str | float) -> bool:

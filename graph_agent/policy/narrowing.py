@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from graph_agent.models.mandate import AtMost, Bound, From, Is, Line, OwnText, Plan
-from graph_agent.policy.mandate import is_one_of, is_up_to
+from graph_agent.policy.mandate import are_among, is_up_to
 from graph_agent.reply.text import counted
 
 _WIDER: Final = "permits more than a line of the record, or stands in another order"
@@ -53,7 +52,7 @@ def line_narrows(line: Line, proposed: Line) -> bool:
 def _is_within(proposed: Bound, bound: Bound) -> bool:
     match bound, proposed:
         case Is(), Is():
-            return _all_of(proposed.values, bound.values)
+            return are_among(proposed.values, bound.values)
         case AtMost(), Is():
             return all(is_up_to(value, bound.at_most) for value in proposed.values)
         case AtMost(), AtMost():
@@ -64,10 +63,6 @@ def _is_within(proposed: Bound, bound: Bound) -> bool:
             return proposed.tool == bound.tool and _has_form_within(proposed, bound)
         case _:
             return False
-
-
-def _all_of(proposed: Sequence[object], values: Sequence[object]) -> bool:
-    return all(is_one_of(value, values) for value in proposed)
 
 
 def _has_form_within(proposed: From, bound: From) -> bool:

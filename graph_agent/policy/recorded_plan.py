@@ -113,7 +113,7 @@ def _as_it_is(name: str, value: Any) -> Is:
         # A bound is for each leaf: a plan that had both names and both values would let them change places.
         raise NotRepresentableError(f"its {name} has several fields, which a plan does not tell apart")
     try:
-        return Is(tuple(_distinct(leaves_of(value))))
+        return Is(tuple(leaves_of(value)))
     except ValidationError as exc:
         raise NotRepresentableError(f"its {name} cannot stand in a plan: {located_violation(exc)}") from None
 
@@ -122,15 +122,6 @@ def _has_several_fields(value: Any) -> bool:
     """True if an object in a value has more than one field."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return (isinstance(value, dict) and len(value) > 1) or any(map(_has_several_fields, parts))
-
-
-def _distinct(values: Iterator[Any]) -> Iterator[Any]:
-    seen = set()
-    for value in values:
-        # A switch is no number: 1 and true are two values.
-        if (key := (isinstance(value, bool), value)) not in seen:
-            seen.add(key)
-            yield value
 
 
 def _bounds_from(name: str, value: Any, sources: CallSources, read: Read) -> Iterator[From]:

@@ -31,6 +31,7 @@ import hashlib
 import json
 import re
 import sys
+from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Dict, Sequence, Tuple  # noqa: UP035 (an auditor's Python may be older than ours)
@@ -299,8 +300,8 @@ def is_within(value: object, bound: Record, origins: set[str], results: Record, 
     if not values:
         return False
     if "is" in bound:
-        allowed = [(isinstance(one, bool), one) for one in bound["is"]]
-        return all((isinstance(leaf, bool), leaf) in allowed for leaf in values)
+        given, allowed = (Counter((isinstance(one, bool), one) for one in several) for several in (values, bound["is"]))
+        return not given - allowed
     if "from" in bound:
         found = results.get(bound["from"], [])
         return all(is_of_form(leaf, bound, said) and is_in(leaf, found) for leaf in values)

@@ -45,8 +45,8 @@ MISTAKES: Mapping[str, Sequence[Edit]] = {
     "a value is compared by containment": [
         Edit(
             "graph_agent.policy.mandate",
-            "isinstance(leaf, bool) is isinstance(one, bool) and leaf == one for",
-            "str(leaf) in str(one) for",
+            "Counter(map(_exact, leaves)) <= Counter(map(_exact, values))",
+            "all(any(str(leaf) in str(one) for one in values) for leaf in leaves)",
         )
     ],
     "a draw is stored after its call was sent": [

@@ -29,7 +29,12 @@ def result(data: Any, tool: str = "mails", *, agreed: bool = False, **arguments:
 @pytest.mark.parametrize(
     ("bound", "fitting", "others"),
     [
-        (Is(("P1", 5)), ["P1", 5, 5.0, ["P1", 5]], ["P10", "p1", "5", 1, True, [], {}, {"P1": "x"}, ["P1", None], [[]]]),
+        (
+            Is(("P1", 5)),
+            ["P1", 5, 5.0, ["P1", 5]],
+            ["P10", "p1", "5", 1, True, [], {}, {"P1": "x"}, ["P1", None], [[]], ["P1", "P1"]],
+        ),
+        (Is(("P1", "P1")), ["P1", ["P1", "P1"]], [["P1", "P1", "P1"]]),
         (Is((1,)), [1, 1.0], [True, "1", 1.5]),
         (Is((True,)), [True], [1, "True", False]),
         (AtMost(50), [0, 50, 49.5, [1, 2]], [50.01, -1, "50", True, [51], [], {"x": 1}]),

@@ -84,7 +84,7 @@ CODE, LINK, MAIL = "A1", "https://shop.example/b", "eve@shop.example"
         (CODE, [], {"is": [CODE]}, ...),
         (True, ["mails"], {"is": [True]}, ...),
         ({"code": CODE}, ["mails"], {"is": ["code", CODE]}, ...),
-        ([1, True, 1.0, "1"], ["mails"], {"is": [1, True, "1"]}, ...),
+        ([1, True, 1.0, "1"], ["mails"], {"is": [1, True, 1.0, "1"]}, ...),
     ],
 )  # fmt: skip
 def test_a_value_is_bounded_by_its_source(value: Any, tools: list[str | None], within: Any, standing: Any) -> None:
@@ -143,7 +143,7 @@ def test_a_plan_has_at_most_eight_lines_and_those_it_has_still_count() -> None:
     assert reasons == ["a plan has at most 8 lines"]
 
 
-@pytest.mark.parametrize(("one", "other", "count"), [(1, 1.0, 1), (1, True, 2), ("1", 1, 2), ("a", "a", 1), ([1, 1], 1, 1)])
+@pytest.mark.parametrize(("one", "other", "count"), [(1, 1.0, 1), (1, True, 2), ("1", 1, 2), ("a", "a", 1), ([1, 1], 1, 2)])
 def test_calls_with_equal_bounds_are_one_line(one: Any, other: Any, count: int) -> None:
     lines, reasons = added(call("write", note=one), call("write", note=other))
     assert (len(lines.lines), reasons) == (count, [])

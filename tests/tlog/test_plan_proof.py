@@ -17,7 +17,7 @@ from graph_agent.record.mandates import revoke
 from graph_agent.record.tree.leaves import Sealer
 from graph_agent.record.tree.reading import read_proof
 from graph_agent.testing import says
-from graph_agent.tlog.verify_proof import NotProvedError, verify_in_force, verify_plan
+from graph_agent.tlog.verify_proof import NotProvedError, is_within, verify_in_force, verify_plan
 from tests.record.trees import LOG_KEY, tree_of
 from tests.scripted_turns import calls, done
 from tests.turn.test_plans import Desk, line, plan, refund
@@ -45,6 +45,11 @@ async def planned(log: Database) -> Desk:
     for text in ("refund it", "yes", "again"):
         await desk.say(text)
     return desk
+
+
+@pytest.mark.parametrize(("value", "fits"), [("W1", True), (["W1", "W2"], True), (["W1", "W1"], False), (["W3"], False)])
+def test_a_list_has_each_value_as_often_as_its_line(value: object, fits: bool) -> None:
+    assert is_within(value, {"is": ["W1", "W2"]}, set(), {}, "") is fits
 
 
 def as_file(record: Record) -> str:
