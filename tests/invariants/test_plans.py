@@ -6,8 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.util import find_spec
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,7 +26,7 @@ from graph_agent.policy.mandate import Conversation, fitting_lines
 from tests.invariants.plan_mistakes import MISTAKES
 from tests.invariants.planned_turns import play
 from tests.policy.cedar_shop import COUNT, PERMIT, TEXT, ShopTool, constitution_of, declarations_of, schema
-from tests.simulation.planted import changed
+from tests.simulation.planted import compile_changed
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 ROLES = ("boss",)
@@ -145,9 +143,4 @@ print(first_violation(range(60)))
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_about_plans_can_be_planted_in_the_source_as_it_is_now(mistake: str) -> None:
-    for module in {edit.module for edit in MISTAKES[mistake]}:
-        found = find_spec(module)
-        assert found is not None
-        assert found.origin is not None
-        edits = [edit for edit in MISTAKES[mistake] if edit.module == module]
-        compile(changed(Path(found.origin).read_text(encoding="utf-8"), edits), module, "exec")
+    compile_changed(MISTAKES[mistake])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from tests.invariants.shown_mistakes import MISTAKES
 from tests.invariants.shown_values import first_violation
-from tests.simulation.planted import changed
+from tests.simulation.planted import compile_changed
 
 
 def test_a_yes_makes_a_call_only_if_every_value_is_as_it_was_at_the_question() -> None:
@@ -34,9 +32,4 @@ print(first_violation())
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_about_shown_values_can_be_planted_in_the_source_as_it_is_now(mistake: str) -> None:
-    for module in {edit.module for edit in MISTAKES[mistake]}:
-        found = find_spec(module)
-        assert found is not None
-        assert found.origin is not None
-        edits = [edit for edit in MISTAKES[mistake] if edit.module == module]
-        compile(changed(Path(found.origin).read_text(encoding="utf-8"), edits), module, "exec")
+    compile_changed(MISTAKES[mistake])

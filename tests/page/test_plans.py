@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,29 @@ from tests.page.test_accessibility import findings
 from tests.page.test_small_screens import barriers
 from tests.scripted_turns import calls
 
+Opened = Callable[[list[Any]], AbstractContextManager[Site]]
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_plan_in_force_says_what_is_left_and_is_stopped(
-    browser: Browser, tmp_path: Path, template: Path, scheme: str
-) -> None:
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path, template: Path) -> Opened:
+    """A function that opens a server with a scripted model, whose additions need a yes, which plans can give."""
     asks = rules(approved="context.confirmed", name="additions need a yes")
-    with (
-        open_site(
+
+    def open_with(script: list[Any]) -> AbstractContextManager[Site]:
+        return open_site(
             browser,
             tmp_path,
             template,
-            lambda made: made.runtime(ScriptedAdapter(list(AGREED)), conditions=asks, constitution=IN_PLANS),
-        ) as site,
+            lambda made: made.runtime(ScriptedAdapter(list(script)), conditions=asks, constitution=IN_PLANS),
+        )
+
+    return open_with
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_plan_in_force_says_what_is_left_and_is_stopped(opened: Opened, scheme: str) -> None:
+    with (
+        opened([*AGREED]) as site,
         site.page(viewport={"width": 390, "height": 780}, color_scheme=scheme) as page,
     ):
         say(page, "add bread and milk")
@@ -50,16 +61,10 @@ def test_a_plan_in_force_says_what_is_left_and_is_stopped(
         expect(page.get_by_label("Message", exact=True)).to_be_visible()
 
 
-def test_a_change_is_done_again_after_a_question_about_a_plan(browser: Browser, tmp_path: Path, template: Path) -> None:
-    asks = rules(approved="context.confirmed", name="additions need a yes")
+def test_a_change_is_done_again_after_a_question_about_a_plan(opened: Opened) -> None:
     script = [*AGREED, says("It is there already.")]
     with (
-        open_site(
-            browser,
-            tmp_path,
-            template,
-            lambda made: made.runtime(ScriptedAdapter(script), conditions=asks, constitution=IN_PLANS),
-        ) as site,
+        opened(script) as site,
         site.page(viewport={"width": 320, "height": 568}) as page,
     ):
         say(page, "add bread and milk")
@@ -71,8 +76,11 @@ def test_a_change_is_done_again_after_a_question_about_a_plan(browser: Browser, 
         again.press("Enter")
         assert asked_by(page, lambda: page.get_by_role("button", name="Ask", exact=True).press("Enter")) == {}
         card = page.get_by_label("Confirmation").last
+        # The card of the plan before has these words, too.
+        expect(card.get_by_role("button", name="Confirm")).to_be_visible()
         expect(card).to_contain_text('Add task: description = "bread"')
         page.reload()
+        expect(card.get_by_role("button", name="Confirm")).to_be_visible()
         asked = page.locator(".message.assistant").last.get_by_role("link", name="Decision").get_attribute("href")
         card.get_by_role("button", name="Confirm").click()
         expect(page.get_by_role("region", name="Plan in force").get_by_role("heading")).to_have_count(2)
@@ -177,18 +185,10 @@ def test_the_user_asks_for_a_standing_plan_and_a_refusal_is_shown_as_it_is(twice
         expect(page.get_by_role("heading", name="Standing plan for the job groceries")).to_be_visible()
 
 
-def test_a_standing_plan_names_its_job_and_its_question_waits_in_the_inbox(
-    browser: Browser, tmp_path: Path, template: Path
-) -> None:
-    asks = rules(approved="context.confirmed", name="additions need a yes")
+def test_a_standing_plan_names_its_job_and_its_question_waits_in_the_inbox(opened: Opened) -> None:
     script = [*AGREED, calls(("add_task", {"description": "milk"}))]
     with (
-        open_site(
-            browser,
-            tmp_path,
-            template,
-            lambda made: made.runtime(ScriptedAdapter(script), conditions=asks, constitution=IN_PLANS),
-        ) as site,
+        opened(script) as site,
         site.page(viewport={"width": 390, "height": 780}) as page,
     ):
         say(page, "add bread and milk")

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -449,6 +451,16 @@ def changed(source: str, edits: Sequence[Edit]) -> str:
             raise ImportError(f"{edit.module} has {source.count(edit.old)} times: {edit.old}")
         source = source.replace(edit.old, edit.new)
     return source
+
+
+def compile_changed(edits: Sequence[Edit]) -> None:
+    """Compile the modules of the edits as they would be after them. Raises ImportError as `changed` does."""
+    for module in {edit.module for edit in edits}:
+        found = find_spec(module)
+        assert found is not None
+        assert found.origin is not None
+        source = Path(found.origin).read_text(encoding="utf-8")
+        compile(changed(source, [edit for edit in edits if edit.module == module]), module, "exec")
 
 
 class _ChangedLoader(SourceFileLoader):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from tests.invariants.approval_model import PLANTED
-from tests.simulation.planted import DEFECTS, OF_APPROVALS, changed
+from tests.simulation.planted import DEFECTS, OF_APPROVALS, compile_changed
 from tests.simulation.run import simulate
 
 _SEEDS_PER_TEST = 10
@@ -33,13 +31,7 @@ def test_no_seed_violates_a_promise(first: int) -> None:
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_can_be_planted_in_the_source_as_it_is_now(defect: str) -> None:
     """So that a change of the package cannot take a defect away from the nightly test unnoticed."""
-    edits = DEFECTS[defect]
-    for module in {edit.module for edit in edits}:
-        found = find_spec(module)
-        assert found is not None
-        assert found.origin is not None
-        source = Path(found.origin).read_text(encoding="utf-8")
-        compile(changed(source, [edit for edit in edits if edit.module == module]), module, "exec")
+    compile_changed(DEFECTS[defect])
 
 
 def test_each_mistake_of_the_model_of_approvals_is_a_planted_defect() -> None:
