@@ -46,12 +46,12 @@ async def undo_state(request: Request, caller: AuthenticatedCaller, decision_id:
     """Return what of a decision of the caller can be undone now, and until when. Nothing is called."""
     chat = services(request).runtime.chat
     _, found = await chat.undoable(caller.user_id, decision_id)
-    plan = await chat.mandates.of_decision(caller.user_id, decision_id.lower())
+    again = await chat.mandates.repeatable(caller.user_id, decision_id.lower())
     calls = [
         UndoableCall(sequence=undone.sequence, tool_name=call.name, until=undone.until)
         for call, undone in zip(found.called, found.undone, strict=True)
     ]
-    return UndoState(calls=calls, until=found.until, problem=found.problem, unknown=found.unknown, again=plan.plan is not None)
+    return UndoState(calls=calls, until=found.until, problem=found.problem, unknown=found.unknown, again=again.plan is not None)
 
 
 @router.post(

@@ -11,7 +11,7 @@ from graph_agent.errors import ServiceError, ServiceErrorCode
 from graph_agent.models.base import located_violation
 from graph_agent.models.canonical import digest
 from graph_agent.models.mandate import STANDING_MINUTES, Plan, PlanChoice, RecordedPlan, most_runs
-from graph_agent.models.record import CallDisposition, DecisionRecord, EntryKind, RecordEntry, ToolInvocation
+from graph_agent.models.record import DecisionRecord, EntryKind, RecordEntry, ToolInvocation
 from graph_agent.models.sources import BatchSources, CallSources, ReadCall
 from graph_agent.models.tools import ToolResult
 from graph_agent.policy.compiled import CompiledPolicy
@@ -20,7 +20,7 @@ from graph_agent.policy.recorded_plan import NotRepresentableError, Read, Record
 from graph_agent.record.audit_writer import read_calls
 from graph_agent.reply import fixed
 from graph_agent.reply.forms import ALL_FORMS
-from graph_agent.turn.undo import described, undoing_calls
+from graph_agent.turn.undo import changes_of, described, listed, undoing_calls
 
 _NO_CHANGE = "This decision has made no change that could be done again."
 
@@ -47,8 +47,7 @@ class Repeatable:
         """The reason why no plan does anything of the decision again, as a sentence."""
         if self.plan is not None:
             return None
-        reasons = [f"{fixed.lowered(what).removesuffix('.')} ({why})" for what, why in self.stays]
-        return f"Nothing of this can be in a plan: {'; '.join(reasons)}." if reasons else _NO_CHANGE
+        return f"Nothing of this can be in a plan: {listed(self.stays)}." if self.stays else _NO_CHANGE
 
     @property
     def usual_minutes(self) -> int:
@@ -95,12 +94,7 @@ def repeatable(
     said = () if context.is_without_model else (context.message,)
     history = [one.content for one in context.message_history if one.role == "user" and one.origin is None]
     read = Read([*earlier, *read_calls(record.to_json())], (*said, *history))
-    for call in record.invocations:
-        rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
-        if call.disposition is not CallDisposition.EXECUTED or not result.may_be_done:
-            continue
-        if rule is not None and not rule.mutating:
-            continue
+    for call, rule, result in changes_of(record, policy, settled):
         try:
             if not result.success:
                 raise NotRepresentableError("it is not known whether it was done")

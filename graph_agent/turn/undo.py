@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -56,8 +56,7 @@ class Undoable:
         """The reason why nothing can be undone, as a sentence."""
         if self.undone:
             return None
-        reasons = [f"{fixed.lowered(what).removesuffix('.')} ({why})" for what, why in self.stays]
-        return f"Nothing can be undone: {'; '.join(reasons)}." if reasons else _NO_CHANGE
+        return f"Nothing can be undone: {listed(self.stays)}." if self.stays else _NO_CHANGE
 
     def decision(self, decision_id: str) -> UndoneDecision:
         """Return what the undoing decision names. Raises `ServiceError` NOT_UNDOABLE if nothing can be undone."""
@@ -92,12 +91,7 @@ def undoable(
     stays: list[tuple[str, str]] = []
     uncompared: list[str] = []
     unknown = False
-    for call in reversed(record.invocations):
-        rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
-        if call.disposition is not CallDisposition.EXECUTED or not result.may_be_done:
-            continue
-        if rule is not None and not rule.mutating:
-            continue
+    for call, rule, result in reversed([*changes_of(record, policy, settled)]):
         unknown = unknown or result.unknown
         try:
             if len(found) == MAX_CALLS_PER_ROUND:
@@ -109,6 +103,21 @@ def undoable(
             stays.append((described(record, rule, call), str(exc)))
     calls, undone = tuple(one for one, _ in found), tuple(one for _, one in found)
     return Undoable(calls, undone, tuple(stays), tuple(uncompared), unknown)
+
+
+def changes_of(
+    record: DecisionRecord, policy: CompiledPolicy, settled: Mapping[int, ToolResult]
+) -> Iterator[tuple[ToolInvocation, ToolRule | None, ToolResult]]:
+    """Yield each change of a decision that may have been made, with its rule, if it is listed, and its result as settled."""
+    for call in record.invocations:
+        rule, result = policy.rules.get(call.tool_name), settled.get(call.sequence, call.tool_result)
+        if call.disposition is CallDisposition.EXECUTED and result.may_be_done and (rule is None or rule.mutating):
+            yield call, rule, result
+
+
+def listed(stays: Sequence[tuple[str, str]]) -> str:
+    """Return changes in words, each with its reason in parentheses."""
+    return "; ".join(f"{fixed.lowered(what).removesuffix('.')} ({why})" for what, why in stays)
 
 
 def _undo_of(
